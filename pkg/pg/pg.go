@@ -1,0 +1,138 @@
+// Package pg opens a service's pool of Postgres connections and tells what the
+// database's errors mean. It holds no SQL of any service.
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/muniment/muniment/pkg/config"
+	"github.com/muniment/muniment/pkg/rpcerr"
+)
+
+// Open makes a pool for the service's role. It does not connect: a service
+// starts whatever the others do, and says through its health that it waits.
+func Open(ctx context.Context, settings config.Database, service string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(settings.URL)
+	if err != nil {
+		// The library's error may quote the URL, which may hold a password.
+		return nil, errors.New("parsing DATABASE_URL: not a usable postgres:// URL")
+	}
+	if settings.Password != "" {
+		cfg.ConnConfig.Password = settings.Password
+	}
+	cfg.MaxConns = settings.MaxConns
+	cfg.MaxConnLifetime = 30 * time.Minute
+	cfg.MaxConnLifetimeJitter = 5 * time.Minute
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.ConnConfig.RuntimeParams["application_name"] = "muniment-" + service
+	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	cfg.AfterConnect = scanTimesAsUTC
+	if settings.Mode == "exec" {
+		// A pooler in transaction mode hands each statement to another
+		// connection: no prepared statement outlives one.
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database pool: %w", err)
+	}
+	return pool, nil
+}
+
+func scanTimesAsUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name:  "timestamptz",
+		OID:   pgtype.TimestamptzOID,
+		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+	return nil
+}
+
+// querier is what RequireSchema needs of a pool.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// ErrSchemaTooOld is wrapped by RequireSchema.
+var ErrSchemaTooOld = errors.New("database schema is too old")
+
+// RequireSchema says whether the schema (a name of ours, such as "ledger") has
+// been migrated at least to version want. A service on an older one is not
+// ready and never migrates by itself.
+func RequireSchema(ctx context.Context, db querier, schema string, want int64) error {
+	var have int64
+	err := db.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+pgx.Identifier{schema, "goose_db_version"}.Sanitize()+" WHERE is_applied").Scan(&have)
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && (pgErr.Code == "42P01" || pgErr.Code == "3F000" || pgErr.Code == "42501") {
+		have, err = 0, nil
+	}
+	if err != nil {
+		return Classify(fmt.Errorf("reading the version of schema %s: %w", schema, err))
+	}
+	if have < want {
+		return fmt.Errorf("%w: schema %s is at version %d, this service wants %d; run 'muniment-migrate up'", ErrSchemaTooOld, schema, have, want)
+	}
+	return nil
+}
+
+// IsUniqueViolation says whether err is a violation of the named constraint or
+// unique index.
+func IsUniqueViolation(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.ConstraintName == constraint
+}
+
+// Classify wraps rpcerr.ErrUnavailable around errors that mean that the
+// database does not answer (refused, broken or saturated connections, shutdown,
+// a statement that ran into its time limit), so that a caller is told to come
+// again. Other errors pass as they are.
+func Classify(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		switch pgErr.Code[:2] {
+		case "08", "53", "57", "40": // connection, resources, intervention, serialization
+			return fmt.Errorf("%w: %w", rpcerr.ErrUnavailable, err)
+		}
+		return err
+	}
+	var connectErr *pgconn.ConnectError
+	if errors.As(err, &connectErr) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", rpcerr.ErrUnavailable, err)
+	}
+	return err
+}
+
+// stalePlan is Postgres' complaint about a prepared statement after a
+// migration changed its result ("cached plan must not change result type").
+func stalePlan(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "0A000"
+}
+
+// Retry runs work, and runs it once more when a migration has just invalidated
+// a cached plan. work must be a whole transaction, or a single statement.
+func Retry(ctx context.Context, work func(ctx context.Context) error) error {
+	err := work(ctx)
+	if stalePlan(err) {
+		err = work(ctx)
+	}
+	return Classify(err)
+}
+
+// InTx runs work inside one transaction, and once more after a stale plan.
+func InTx(ctx context.Context, pool *pgxpool.Pool, work func(tx pgx.Tx) error) error {
+	return Retry(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, pool, work)
+	})
+}
