@@ -1,0 +1,2 @@
+-- For sqlc alone: bootstrap.sql makes the schema, which the migrations expect.
+CREATE SCHEMA outbox;
