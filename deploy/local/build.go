@@ -61,7 +61,7 @@ func build(ctx context.Context, root, into, version string, flags []string, env 
 	for _, p := range programs {
 		args = append(args, "./"+p.pkg)
 	}
-	say("building %d programs into %s", len(programs), strings.TrimPrefix(into, root+string(filepath.Separator)))
+	sayf("building %d programs into %s", len(programs), strings.TrimPrefix(into, root+string(filepath.Separator)))
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), env, "GOFLAGS=")

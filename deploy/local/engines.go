@@ -32,7 +32,7 @@ func runEngines(ctx context.Context, root string, args []string) (err error) {
 		return err
 	}
 	defer set.StopAll()
-	e, err := engines.Start(ctx, set, instance, say)
+	e, err := engines.Start(ctx, set, instance, sayf)
 	if err != nil {
 		return err
 	}
@@ -46,10 +46,10 @@ func runEngines(ctx context.Context, root string, args []string) (err error) {
 		return err
 	}
 	defer os.Remove(file)
-	say("ready: .local/test.env")
+	sayf("ready: .local/test.env")
 	select {
 	case <-ctx.Done():
-		say("stopping")
+		sayf("stopping")
 		return nil
 	case err := <-set.Died():
 		return err
@@ -68,6 +68,6 @@ func runTemplate(ctx context.Context, _ string, args []string) error {
 	if err := testenv.MakeTemplate(ctx, url, name); err != nil {
 		return fmt.Errorf("making the template: %w", err)
 	}
-	say("the template %s is new", name)
+	sayf("the template %s is new", name)
 	return nil
 }

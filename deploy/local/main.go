@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -74,10 +75,11 @@ func run(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	usage := "usage: muniment-local <command>"
+	var list strings.Builder
 	for _, c := range commands {
-		usage += fmt.Sprintf("\n  %-9s %s", c.name, c.about)
+		fmt.Fprintf(&list, "\n  %-9s %s", c.name, c.about)
 	}
+	usage := "usage: muniment-local <command>" + list.String()
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Println(usage)
 		return nil
@@ -117,7 +119,7 @@ func newFlags(name string) *flag.FlagSet {
 	return flag.NewFlagSet("muniment-local "+name, flag.ContinueOnError)
 }
 
-// say prints a line of progress.
-func say(format string, args ...any) {
+// sayf prints a line of progress.
+func sayf(format string, args ...any) {
 	fmt.Printf(time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -28,7 +28,7 @@ func runTest(ctx context.Context, root string, args []string) (err error) {
 		return err
 	}
 	if !*bench {
-		if err := engines.Compiler(ctx, say); err != nil {
+		if err := engines.Compiler(ctx, sayf); err != nil {
 			return err
 		}
 		if err := runBuild(ctx, root, []string{"--race"}); err != nil {
@@ -44,7 +44,7 @@ func runTest(ctx context.Context, root string, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	e, err := engines.Start(ctx, set, instance, say)
+	e, err := engines.Start(ctx, set, instance, sayf)
 	if err != nil {
 		set.StopAll()
 		return err
@@ -79,7 +79,7 @@ func runTest(ctx context.Context, root string, args []string) (err error) {
 	if *bench {
 		goArgs = []string{"test", "-run", "^$", "-bench", ".", "-benchmem"}
 	}
-	say("running go %s", strings.Join(goArgs, " "))
+	sayf("running go %s", strings.Join(goArgs, " "))
 	cmd := exec.CommandContext(ctx, "go", append(goArgs, modules...)...)
 	cmd.Dir = root
 	// make's own flags for static programs are not for these.

@@ -53,12 +53,12 @@ func withStack(ctx context.Context, root, name string, options stack.Options, en
 		return err
 	}
 	defer instance.Release()
-	s, err := stack.Start(ctx, instance, options, say)
+	s, err := stack.Start(ctx, instance, options, sayf)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		say("stopping")
+		sayf("stopping")
 		err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}()
 	if err := testenv.Write(envFile, stackEnvComment, s.Env()); err != nil {
@@ -75,7 +75,7 @@ func withStack(ctx context.Context, root, name string, options stack.Options, en
 		return err
 	case death := <-s.Set.Died():
 		cancel()
-		<-done
+		<-done //nolint:errcheck // the death is what there is to say
 		return death
 	}
 }
@@ -91,7 +91,7 @@ func runUp(ctx context.Context, root string, args []string) error {
 		envFile = filepath.Join(root, ".local", "stacks", *name, "stack.env")
 	}
 	return withStack(ctx, root, *name, *options, envFile, func(ctx context.Context, s *stack.Stack) error {
-		say("the stack is up")
+		sayf("the stack is up")
 		for _, url := range s.Gateways {
 			fmt.Println("  gateway    ", url)
 		}
@@ -137,7 +137,7 @@ func runReset(_ context.Context, root string, args []string) error {
 		if err != nil {
 			return err
 		}
-		say("removed the stack %q", instance.Name)
+		sayf("removed the stack %q", instance.Name)
 	}
 	for _, name := range []string{"stack.env", "test.env"} {
 		if err := os.Remove(filepath.Join(root, ".local", name)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -3,6 +3,7 @@ package openfga
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -83,7 +84,7 @@ func connect(target Target) (sdk.OpenFgaApi, error) {
 // unique in the engine, so two are an error and not a choice.
 func storeNamed(ctx context.Context, client sdk.OpenFgaApi, name string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("neither a store id nor a store name is given")
+		return "", errors.New("neither a store id nor a store name is given")
 	}
 	found, _, err := client.ListStores(ctx).Name(name).PageSize(2).Execute()
 	if err != nil {

@@ -46,8 +46,9 @@ type signingKey struct {
 const maxLifetime = time.Hour
 
 // Start starts an issuer on a loopback address ("127.0.0.1:0" for a free port).
-func Start(address string, now func() time.Time) (*Issuer, error) {
-	lis, err := net.Listen("tcp", address)
+// It runs until Close; ctx is for the start alone.
+func Start(ctx context.Context, address string, now func() time.Time) (*Issuer, error) {
+	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for the issuer: %w", err)
 	}
@@ -69,12 +70,6 @@ func Start(address string, now func() time.Time) (*Issuer, error) {
 func (i *Issuer) Close() {
 	_ = i.server.Close()
 	i.served.Wait()
-}
-
-// Serve waits until ctx ends and stops the issuer.
-func (i *Issuer) Serve(ctx context.Context) {
-	<-ctx.Done()
-	i.Close()
 }
 
 // Rotate begins to sign with a new key. The earlier ones stay published, as an

@@ -171,9 +171,9 @@ func (q Query) context() *map[string]any {
 
 func (q Query) consistency() *openfga.ConsistencyPreference {
 	if q.HighConsistency {
-		return pointer(openfga.CONSISTENCYPREFERENCE_HIGHER_CONSISTENCY)
+		return new(openfga.CONSISTENCYPREFERENCE_HIGHER_CONSISTENCY)
 	}
-	return pointer(openfga.CONSISTENCYPREFERENCE_MINIMIZE_LATENCY)
+	return new(openfga.CONSISTENCYPREFERENCE_MINIMIZE_LATENCY)
 }
 
 // memberships spells organizations as contextual tuples, in stretches that one

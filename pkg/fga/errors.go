@@ -68,8 +68,7 @@ func (e *Error) Unwrap() []error {
 
 // RetryAfter is the delay that the engine asked for, or zero.
 func RetryAfter(err error) time.Duration {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known.RetryAfter
 	}
 	return 0

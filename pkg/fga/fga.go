@@ -79,5 +79,3 @@ func transport() *http.Transport {
 func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.settings.Timeout)
 }
-
-func pointer[T any](v T) *T { return &v }

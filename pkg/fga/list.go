@@ -52,8 +52,8 @@ func (c *Client) listObjects(ctx context.Context, q Query, objectType string, me
 func (c *Client) Read(ctx context.Context, filter Key, visit func(Tuple) error) error {
 	request := openfga.ReadRequest{
 		TupleKey:    readKey(filter),
-		PageSize:    pointer(int32(100)),
-		Consistency: pointer(openfga.CONSISTENCYPREFERENCE_HIGHER_CONSISTENCY),
+		PageSize:    new(int32(100)),
+		Consistency: new(openfga.CONSISTENCYPREFERENCE_HIGHER_CONSISTENCY),
 	}
 	for {
 		page, err := c.readPage(ctx, request)
@@ -89,7 +89,7 @@ func readKey(filter Key) *openfga.ReadRequestTupleKey {
 		into  **string
 	}{{filter.User, &key.User}, {filter.Relation, &key.Relation}, {filter.Object, &key.Object}} {
 		if part.value != "" {
-			*part.into = pointer(part.value)
+			*part.into = new(part.value)
 		}
 	}
 	return &key

@@ -26,14 +26,14 @@ func (c *Client) Write(ctx context.Context, writes []Tuple, deletes []Key) error
 		for _, t := range writes {
 			keys = append(keys, t.sdk())
 		}
-		request.Writes = &openfga.WriteRequestWrites{TupleKeys: keys, OnDuplicate: pointer(ignore)}
+		request.Writes = &openfga.WriteRequestWrites{TupleKeys: keys, OnDuplicate: new(ignore)}
 	}
 	if len(deletes) > 0 {
 		keys := make([]openfga.TupleKeyWithoutCondition, 0, len(deletes))
 		for _, k := range deletes {
 			keys = append(keys, openfga.TupleKeyWithoutCondition{User: k.User, Relation: k.Relation, Object: k.Object})
 		}
-		request.Deletes = &openfga.WriteRequestDeletes{TupleKeys: keys, OnMissing: pointer(ignore)}
+		request.Deletes = &openfga.WriteRequestDeletes{TupleKeys: keys, OnMissing: new(ignore)}
 	}
 	limited, cancel := c.limit(ctx)
 	defer cancel()

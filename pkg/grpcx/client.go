@@ -31,7 +31,7 @@ func Dial(target, service string, files TLSFiles) (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, hostPort := range strings.Split(target, ",") {
+	for hostPort := range strings.SplitSeq(target, ",") {
 		if _, _, err := net.SplitHostPort(hostPort); err != nil {
 			return nil, fmt.Errorf("the address of %s must be host:port, or several with commas between: %w", service, err)
 		}

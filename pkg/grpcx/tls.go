@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
@@ -110,10 +111,8 @@ func verifyPeer(state tls.ConnectionState, roots *x509.CertPool, service string)
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates}); err != nil {
 		return fmt.Errorf("verifying the server's certificate: %w", err)
 	}
-	for _, name := range names(leaf) {
-		if name == service {
-			return nil
-		}
+	if slices.Contains(names(leaf), service) {
+		return nil
 	}
 	return fmt.Errorf("the server's certificate is not %s's", service)
 }

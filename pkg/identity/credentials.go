@@ -45,14 +45,15 @@ func FromHeader(h http.Header) Credentials {
 
 // Outgoing returns a context whose gRPC calls carry the credentials on.
 func (c Credentials) Outgoing(ctx context.Context) context.Context {
+	var pairs []string
 	for key, value := range map[string]string{
 		authorizationKey: c.Authorization, devSubjectKey: c.DevSubject, devOrganizationsKey: c.DevOrganizations,
 	} {
 		if value != "" && (key != authorizationKey || printable(value)) {
-			ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+			pairs = append(pairs, key, value)
 		}
 	}
-	return ctx
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
 // printable says whether gRPC takes the value as text; no token has any other.

@@ -189,7 +189,7 @@ func TestIssuerUnreachableAtStart(t *testing.T) {
 
 func TestUnusableKeys(t *testing.T) {
 	t.Parallel()
-	small, encryption := rsaKey(t, 1024), ecKey(t) //nolint:gosec // the weak key is the point
+	small, encryption := rsaKey(t, 1024), ecKey(t)
 	forEncryption := jwkOf(t, "enc", &encryption.PublicKey)
 	forEncryption["use"] = "enc"
 	otherAlg := ecKey(t)

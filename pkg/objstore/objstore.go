@@ -21,15 +21,15 @@ import (
 )
 
 var (
-	// ErrNotFound: no such object (or, told by a store that does not let us
+	// ErrNotFound says that there is no such object (or, told by a store that does not let us
 	// list, perhaps ErrForbidden instead).
 	ErrNotFound = errors.New("object not found")
-	// ErrForbidden: the store refuses this key. Where listing is not allowed
+	// ErrForbidden says that the store refuses this key. Where listing is not allowed
 	// that is also its answer for a missing key.
 	ErrForbidden = errors.New("object store refuses the object")
-	// ErrTooLarge: the object is over the caller's limit.
+	// ErrTooLarge says that the object is over the caller's limit.
 	ErrTooLarge = errors.New("object is over the size limit")
-	// ErrUnavailable: the store does not answer, or not in time. It wraps
+	// ErrUnavailable says that the store does not answer, or not in time. It wraps
 	// rpcerr.ErrUnavailable.
 	ErrUnavailable = fmt.Errorf("object store is not available: %w", rpcerr.ErrUnavailable)
 )
@@ -140,12 +140,12 @@ func classify(err error) error {
 		}
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
+	switch resp.StatusCode {
+	case http.StatusNotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
-	case resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusUnauthorized:
+	case http.StatusForbidden, http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
-	case resp.StatusCode == http.StatusBadRequest, resp.StatusCode == http.StatusMethodNotAllowed:
+	case http.StatusBadRequest, http.StatusMethodNotAllowed:
 		// A delete marker answers 405 to a HEAD of its version, and a HEAD has
 		// no body that could say more than 400.
 		return fmt.Errorf("%w: %w", ErrNotFound, err)

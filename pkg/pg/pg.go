@@ -37,8 +37,10 @@ func Open(ctx context.Context, settings config.Database, service string) (*pgxpo
 	cfg.AfterConnect = scanTimesAsUTC
 	if settings.Mode == "exec" {
 		// A pooler in transaction mode hands each statement to another
-		// connection: no prepared statement outlives one.
-		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		// connection: no prepared statement outlives one. What a statement's
+		// parameters are is asked once and kept here, without which lists of
+		// UUIDs could not be sent.
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -98,8 +100,7 @@ func Classify(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pgErr.Code[:2] {
 		case "08", "53", "57", "40": // connection, resources, intervention, serialization
 			return fmt.Errorf("%w: %w", rpcerr.ErrUnavailable, err)

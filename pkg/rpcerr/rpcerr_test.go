@@ -21,13 +21,13 @@ func TestFromTellsNoCause(t *testing.T) {
 		code codes.Code
 		told string
 	}{
-		"unknown":            {driver, codes.Internal, "internal error"},
-		"not found, wrapped": {fmt.Errorf("looking up: %w", rpcerr.NotFound(driver)), codes.NotFound, "not found"},
-		"unauthenticated":    {rpcerr.Unauthenticated(driver), codes.Unauthenticated, "unauthenticated"},
-		"unavailable":        {fmt.Errorf("reading: %w: %w", rpcerr.ErrUnavailable, driver), codes.Unavailable, "service is not available"},
-		"deadline":           {fmt.Errorf("reading: %w", context.DeadlineExceeded), codes.Unavailable, "service is not available"},
-		"canceled":           {context.Canceled, codes.Canceled, "canceled"},
-		"another's internal": {status.Error(codes.Internal, "SQLSTATE"), codes.Internal, "internal error"},
+		"unknown":             {driver, codes.Internal, "internal error"},
+		"not found, wrapped":  {fmt.Errorf("looking up: %w", rpcerr.NotFound(driver)), codes.NotFound, "not found"},
+		"unauthenticated":     {rpcerr.Unauthenticated(driver), codes.Unauthenticated, "unauthenticated"},
+		"unavailable":         {fmt.Errorf("reading: %w: %w", rpcerr.ErrUnavailable, driver), codes.Unavailable, "service is not available"},
+		"deadline":            {fmt.Errorf("reading: %w", context.DeadlineExceeded), codes.Unavailable, "service is not available"},
+		"canceled":            {context.Canceled, codes.Canceled, "canceled"},
+		"another's internal":  {status.Error(codes.Internal, "SQLSTATE"), codes.Internal, "internal error"},
 		"another's not found": {status.Error(codes.NotFound, "not found"), codes.NotFound, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {

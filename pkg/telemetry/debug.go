@@ -44,7 +44,7 @@ func ServeDebug(ctx context.Context, address string, reg *prometheus.Registry, r
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	lis, err := net.Listen("tcp", address)
+	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listening on DEBUG_ADDRESS: %w", err)
 	}

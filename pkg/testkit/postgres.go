@@ -111,9 +111,11 @@ func (d *DB) create(template string) error {
 	}
 	// Privileges on the database itself are not cloned; these are bootstrap.sql's.
 	grants := "REVOKE ALL ON DATABASE " + name + " FROM PUBLIC"
+	var grantsSb114 strings.Builder
 	for _, role := range roles {
-		grants += "; GRANT CONNECT ON DATABASE " + name + " TO " + role
+		grantsSb114.WriteString("; GRANT CONNECT ON DATABASE " + name + " TO " + role)
 	}
+	grants += grantsSb114.String()
 	return d.maintain(grants)
 }
 

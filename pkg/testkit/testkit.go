@@ -70,7 +70,7 @@ func Binary(t testing.TB, name string) string {
 // Issuer starts an issuer of tokens that ends with the test.
 func Issuer(t testing.TB) *devissuer.Issuer {
 	t.Helper()
-	issuer, err := devissuer.Start("127.0.0.1:0", time.Now)
+	issuer, err := devissuer.Start(t.Context(), "127.0.0.1:0", time.Now)
 	if err != nil {
 		t.Fatalf("starting the issuer: %v", err)
 	}

@@ -10,6 +10,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -27,7 +28,7 @@ func run(ctx context.Context, _ []string) error {
 		StoreName: cmp.Or(os.Getenv("OPENFGA_STORE_NAME"), "muniment"),
 	}
 	if target.APIURL == "" {
-		return fmt.Errorf("OPENFGA_API_URL is required and not set")
+		return errors.New("OPENFGA_API_URL is required and not set")
 	}
 	if file := os.Getenv("OPENFGA_TOKEN_FILE"); file != "" {
 		token, err := os.ReadFile(file)

@@ -82,11 +82,11 @@ type linksFile struct {
 // id its place stays empty, as in v12. Separators inside a label are written
 // %XX.
 func fileName(taskID, correlationID string, labels []string, ext string) string {
-	name := taskID + "_" + pathSeparators.Replace(correlationID)
+	parts := []string{taskID, pathSeparators.Replace(correlationID)}
 	for _, label := range labels {
-		name += "_" + labelSeparators.Replace(label)
+		parts = append(parts, labelSeparators.Replace(label))
 	}
-	return name + "." + ext
+	return strings.Join(parts, "_") + "." + ext
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,9 +136,7 @@ func body(page string, s *sink, changes map[string]any) map[string]any {
 	if s != nil {
 		b["artifactSink"] = s.request()
 	}
-	for k, v := range changes {
-		b[k] = v
-	}
+	maps.Copy(b, changes)
 	return b
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -174,7 +175,7 @@ func checkIndex(t *testing.T, a archive) {
 	}
 	for {
 		record, _, validation, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil || !validation.Valid() {

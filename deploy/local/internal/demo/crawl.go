@@ -22,7 +22,7 @@ func (w *walk) crawl(ctx context.Context) error {
 	if err := w.call(ctx, alice, http.MethodGet, "/api/me", nil, http.StatusOK, &me); err != nil {
 		return err
 	}
-	w.say("GET /api/me as alice: canSubmit %v, submitTo %v", me.CanSubmit, me.SubmitTo)
+	w.sayf("GET /api/me as alice: canSubmit %v, submitTo %v", me.CanSubmit, me.SubmitTo)
 	if err := equal("may alice submit", me.CanSubmit, true); err != nil {
 		return err
 	}
@@ -34,9 +34,9 @@ func (w *walk) crawl(ctx context.Context) error {
 	if c.StopReason == nil {
 		return errors.New("the crawl ended without a stop reason")
 	}
-	w.say("  it ended: %s, stop reason %s", c.State, *c.StopReason)
+	w.sayf("  it ended: %s, stop reason %s", c.State, *c.StopReason)
 	for _, f := range c.Failures {
-		w.say("  not captured: %s (%s)", f.URL, f.Reason)
+		w.sayf("  not captured: %s (%s)", f.URL, f.Reason)
 	}
 	if err := equal("the crawl's state", c.State, "succeeded"); err != nil {
 		if c.Error != nil {
@@ -68,7 +68,7 @@ func (w *walk) followed(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("reading the crawl's pages: %w", err)
 	}
-	w.say("  its pages: %s", strings.Join(urls, " "))
+	w.sayf("  its pages: %s", strings.Join(urls, " "))
 	has := func(part string) bool {
 		return slices.ContainsFunc(urls, func(u string) bool { return strings.Contains(u, part) })
 	}
@@ -83,12 +83,12 @@ func (w *walk) followed(ctx context.Context) error {
 
 // grant lets alice submit for acme, with the operator's own command.
 func (w *walk) grant(ctx context.Context) error {
-	w.say("$ muniment grant submitter alice acme")
+	w.sayf("$ muniment grant submitter alice acme")
 	cmd := exec.CommandContext(ctx, w.stack.Program("muniment"), "grant", "submitter", "alice", "acme")
 	cmd.Env = w.stack.Env()
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		w.say("  %s", strings.TrimRight(line, "\n"))
+		w.sayf("  %s", strings.TrimRight(line, "\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("granting: %w", err)

@@ -64,8 +64,8 @@ func Run(ctx context.Context, s *stack.Stack, out io.Writer) error {
 	return nil
 }
 
-// say prints what is asked or what came back.
-func (w *walk) say(format string, args ...any) {
+// sayf prints what is asked or what came back.
+func (w *walk) sayf(format string, args ...any) {
 	fmt.Fprintf(w.out, "   "+format+"\n", args...)
 }
 

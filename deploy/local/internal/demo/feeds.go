@@ -68,7 +68,7 @@ func (w *walk) readFeed(ctx context.Context, source string, wantNew int) error {
 	if err != nil {
 		return err
 	}
-	w.say("ReadFeed %s (%s): %d items, %d new; %d product rows and %d poll row more",
+	w.sayf("ReadFeed %s (%s): %d items, %d new; %d product rows and %d poll row more",
 		source, read.GetRequest(), read.GetItemsSeen(), read.GetItemsNew(), moreProducts-products, morePolls-polls)
 	for _, err := range []error{
 		equal("items of "+source, int(read.GetItemsSeen()), itemsPerFeed),
@@ -105,7 +105,7 @@ func (w *walk) advanceFeeds(ctx context.Context) error {
 	if err := equal("status of the feeds' next edition", resp.StatusCode, http.StatusOK); err != nil {
 		return err
 	}
-	w.say("the feeds change: %d items of each", changedItems)
+	w.sayf("the feeds change: %d items of each", changedItems)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (w *walk) recompute(ctx context.Context) error {
 		return fmt.Errorf("reading a stored body: %w", err)
 	}
 	sum := sha256.Sum256([]byte(text))
-	w.say("SHA-256 of the newest stored body (%d bytes), recomputed: %s", len(text), hex.EncodeToString(sum[:]))
+	w.sayf("SHA-256 of the newest stored body (%d bytes), recomputed: %s", len(text), hex.EncodeToString(sum[:]))
 	return equal("the recomputed hash", hex.EncodeToString(sum[:]), hash)
 }
 
@@ -126,8 +126,8 @@ func (w *walk) unchangeable(ctx context.Context) error {
 	_, err := w.db.Exec(ctx, "UPDATE feed.as_issued_products SET content_text = '{}' WHERE id = (SELECT max(id) FROM feed.as_issued_products)")
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
-		return fmt.Errorf("a superuser's UPDATE of a stored row was not refused: %v", err)
+		return fmt.Errorf("a superuser's UPDATE of a stored row was not refused: %w", err)
 	}
-	w.say("UPDATE of a stored row, as superuser: refused, %q", refused.Message)
+	w.sayf("UPDATE of a stored row, as superuser: refused, %q", refused.Message)
 	return nil
 }

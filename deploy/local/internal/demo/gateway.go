@@ -120,14 +120,14 @@ func (w *walk) runCrawl(ctx context.Context, depth int, seeds ...string) (string
 		"seeds": seeds, "maxDepth": depth, "maxPages": 30,
 		"perHostDelayMs": 0, "hostParallelism": 1, "orgId": "acme",
 	}
-	w.say("POST /api/crawls, seeds %v, depth %d", seeds, depth)
+	w.sayf("POST /api/crawls, seeds %v, depth %d", seeds, depth)
 	var started struct {
 		CrawlID string `json:"crawlId"`
 	}
 	if err := w.call(ctx, alice, http.MethodPost, "/api/crawls", request, http.StatusAccepted, &started); err != nil {
 		return "", crawl{}, err
 	}
-	w.say("  202, crawl %s", started.CrawlID)
+	w.sayf("  202, crawl %s", started.CrawlID)
 	var c crawl
 	shown := ""
 	err := until(ctx, 60*time.Second, func(ctx context.Context) (bool, string, error) {
@@ -136,7 +136,7 @@ func (w *walk) runCrawl(ctx context.Context, depth int, seeds ...string) (string
 		}
 		state := fmt.Sprintf("%s: %d pages discovered, %d captured", c.State, c.PagesDiscovered, c.PagesCaptured)
 		if state != shown {
-			w.say("  %s", state)
+			w.sayf("  %s", state)
 			shown = state
 		}
 		return c.State != "running", state, nil

@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	reconcilerv1 "github.com/muniment/muniment/pkg/pb/muniment/reconciler/v1"
-
 	"github.com/muniment/muniment/deploy/local/internal/engines"
 	"github.com/muniment/muniment/deploy/local/internal/stack"
+	reconcilerv1 "github.com/muniment/muniment/pkg/pb/muniment/reconciler/v1"
 )
 
 // capture is a submission as the ledger keeps it.
@@ -42,7 +41,7 @@ func (w *walk) late(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.say("%s was reported as capture %s; its manifest is not there: %d archives of it", c.url, c.task, n)
+		w.sayf("%s was reported as capture %s; its manifest is not there: %d archives of it", c.url, c.task, n)
 		if err := equal("archives of a late capture", n, 0); err != nil {
 			return err
 		}
@@ -81,7 +80,7 @@ func (w *walk) once(ctx context.Context, c capture) error {
 	if err != nil {
 		return err
 	}
-	w.say("now there is %d archive of %s, and %d row in the outbox", archives, c.url, queued)
+	w.sayf("now there is %d archive of %s, and %d row in the outbox", archives, c.url, queued)
 	if err := equal("archives of the late capture", archives, 1); err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (w *walk) releaseManifests(ctx context.Context) error {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return fmt.Errorf("releasing the manifests (%s): %w", resp.Status, err)
 	}
-	w.say("BrowserHive writes the manifest now: %s", answer)
+	w.sayf("BrowserHive writes the manifest now: %s", answer)
 	return nil
 }
 
@@ -138,7 +137,7 @@ func (w *walk) reconcile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking the reconciler: %w", err)
 	}
-	w.say("reconciler, RunOnce: %d holes seen, %d admitted, %d not yet", reply.GetSeen(), reply.GetAdmitted(), reply.GetNotYet())
+	w.sayf("reconciler, RunOnce: %d holes seen, %d admitted, %d not yet", reply.GetSeen(), reply.GetAdmitted(), reply.GetNotYet())
 	return nil
 }
 
@@ -156,6 +155,6 @@ func (w *walk) reportAgain(ctx context.Context, c capture) error {
 	if err := w.call(ctx, windmill, http.MethodPost, "/api/crawls/"+w.crawlID+"/pages", report, http.StatusOK, &answer); err != nil {
 		return err
 	}
-	w.say("POST /api/crawls/%s/pages, the level once more: %s", w.crawlID, answer)
+	w.sayf("POST /api/crawls/%s/pages, the level once more: %s", w.crawlID, answer)
 	return nil
 }

@@ -25,7 +25,7 @@ func (w *walk) outage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.say("OpenFGA is stopped")
+	w.sayf("OpenFGA is stopped")
 	if err := w.stack.Set.Stop("openfga"); err != nil {
 		return err
 	}
@@ -39,21 +39,21 @@ func (w *walk) outage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.say("the admission committed without it: %d archive", n)
+	w.sayf("the admission committed without it: %d archive", n)
 	if err := equal("archives admitted during the outage", n, 1); err != nil {
 		return err
 	}
 	if err := w.waits(ctx, capture, 4*time.Second); err != nil {
 		return err
 	}
-	w.say("OpenFGA is started again")
+	w.sayf("OpenFGA is started again")
 	if err := w.stack.Engines.OpenFGA.Restart(ctx, w.stack.Set); err != nil {
 		return err
 	}
 	if err := w.drained(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	w.say("the row is delivered by itself")
+	w.sayf("the row is delivered by itself")
 	if err := w.once(ctx, capture); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (w *walk) waits(ctx context.Context, c capture, watch time.Duration) error 
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
-	w.say("for %s its row waits in the outbox: no attempt spent, nothing lost", watch)
+	w.sayf("for %s its row waits in the outbox: no attempt spent, nothing lost", watch)
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (w *walk) sees(ctx context.Context, c capture) error {
 		return found, fmt.Sprintf("alice sees %d archives, the new one is not among them", len(all)), err
 	})
 	if err == nil {
-		w.say("GET /api/archives as alice: the new archive is there")
+		w.sayf("GET /api/archives as alice: the new archive is there")
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (w *walk) read(ctx context.Context) error {
 	if w.archives, err = w.list(ctx, alice); err != nil {
 		return err
 	}
-	w.say("GET /api/archives as alice: %d archives", len(w.archives))
+	w.sayf("GET /api/archives as alice: %d archives", len(w.archives))
 	registered, err := w.number(ctx, "SELECT count(*) FROM ledger.archives")
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (w *walk) download(ctx context.Context, a archive) error {
 	if err := w.call(ctx, alice, http.MethodPost, "/api/archives/"+a.ID+"/url", nil, http.StatusOK, &signed); err != nil {
 		return err
 	}
-	w.say("POST /api/archives/%s/url as alice: a URL for %d seconds", a.ID, signed.ExpiresIn)
+	w.sayf("POST /api/archives/%s/url as alice: a URL for %d seconds", a.ID, signed.ExpiresIn)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, signed.URL, nil)
 	if err != nil {
 		return fmt.Errorf("reading the signed URL: %w", err)
@@ -72,11 +72,11 @@ func (w *walk) download(ctx context.Context, a archive) error {
 		return err
 	}
 	got, want := sha256.Sum256(content), sha256.Sum256(stored)
-	w.say("GET that URL, plain HTTP: %d bytes, SHA-256 %s", len(content), hex.EncodeToString(got[:]))
+	w.sayf("GET that URL, plain HTTP: %d bytes, SHA-256 %s", len(content), hex.EncodeToString(got[:]))
 	if err := equal("SHA-256 of the download", hex.EncodeToString(got[:]), hex.EncodeToString(want[:])); err != nil {
 		return err
 	}
-	w.say("  the same as the object's")
+	w.sayf("  the same as the object's")
 	return w.isWACZ(content)
 }
 
@@ -89,7 +89,7 @@ func (w *walk) object(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the object: %w", err)
 	}
-	defer object.Close()
+	defer func() { _ = object.Close() }()
 	content, err := io.ReadAll(object)
 	if err != nil {
 		return nil, fmt.Errorf("reading the object: %w", err)
@@ -112,7 +112,7 @@ func (w *walk) isWACZ(content []byte) error {
 			return fmt.Errorf("the WACZ holds %v and no %s", names, want)
 		}
 	}
-	w.say("  a WACZ with %v", names)
+	w.sayf("  a WACZ with %v", names)
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (w *walk) refused(ctx context.Context, a archive) error {
 	if err != nil {
 		return err
 	}
-	w.say("GET /api/archives as mallory of beta: %d archives", len(seen))
+	w.sayf("GET /api/archives as mallory of beta: %d archives", len(seen))
 	if err := equal("archives that mallory sees", len(seen), 0); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (w *walk) refused(ctx context.Context, a archive) error {
 		if name == "" {
 			name = "nobody"
 		}
-		w.say("%s %s as %s: %d", call.method, call.path, name, call.want)
+		w.sayf("%s %s as %s: %d", call.method, call.path, name, call.want)
 	}
 	return nil
 }

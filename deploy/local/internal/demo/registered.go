@@ -20,7 +20,7 @@ func (w *walk) registered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.say("ledger: %d captures were reported, %d archives are registered", tasks, archives)
+	w.sayf("ledger: %d captures were reported, %d archives are registered", tasks, archives)
 	if archives == 0 || archives > tasks {
 		return fmt.Errorf("%d archives of %d captures", archives, tasks)
 	}
@@ -31,7 +31,7 @@ func (w *walk) registered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.say("outbox: %d rows delivered, none waits", sent)
+	w.sayf("outbox: %d rows delivered, none waits", sent)
 	if err := equal("delivered rows, one an archive", sent, archives); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (w *walk) tuplesOf(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("reading the archives: %w", err)
 	}
-	w.say("OpenFGA: %d tuples read back, three an archive", n)
+	w.sayf("OpenFGA: %d tuples read back, three an archive", n)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 const aptTries = 4
 
 // aptInstall installs packages on Debian and its kin, as root.
-func aptInstall(ctx context.Context, say Say, packages ...string) error {
+func aptInstall(ctx context.Context, sayf Say, packages ...string) error {
 	var err error
 	for try := range aptTries {
 		if try > 0 {
@@ -23,7 +23,7 @@ func aptInstall(ctx context.Context, say Say, packages ...string) error {
 			case <-time.After(time.Duration(try) * 5 * time.Second):
 			}
 		}
-		say("installing %s with apt-get", strings.Join(packages, ", "))
+		sayf("installing %s with apt-get", strings.Join(packages, ", "))
 		if err = apt(ctx, "update"); err != nil {
 			continue
 		}

@@ -24,7 +24,7 @@ func binary(root, name string) string { return filepath.Join(root, ".local", "en
 
 // Build builds the engines into .local/engines, unless they were built from the
 // same pins. The first build takes minutes: it says what it does.
-func Build(ctx context.Context, root string, say Say) error {
+func Build(ctx context.Context, root string, sayf Say) error {
 	module := filepath.Join(root, "deploy", "tools", "engines")
 	pins, err := os.ReadFile(filepath.Join(module, "go.sum"))
 	if err != nil {
@@ -39,8 +39,8 @@ func Build(ctx context.Context, root string, say Say) error {
 				continue
 			}
 		}
-		say("building %s from deploy/tools/engines (the first time takes a few minutes)", b.about)
-		if err := build(ctx, module, target, b.pkg, say); err != nil {
+		sayf("building %s from deploy/tools/engines (the first time takes a few minutes)", b.about)
+		if err := build(ctx, module, target, b.pkg, sayf); err != nil {
 			return fmt.Errorf("building %s: %w", b.about, err)
 		}
 		if err := os.WriteFile(target+".pins", []byte(stamp), 0o644); err != nil {
@@ -50,7 +50,7 @@ func Build(ctx context.Context, root string, say Say) error {
 	return nil
 }
 
-func build(ctx context.Context, module, target, pkg string, say Say) error {
+func build(ctx context.Context, module, target, pkg string, sayf Say) error {
 	begun := time.Now()
 	var output bytes.Buffer
 	// The workspace knows nothing of this module: its pins are its own.
@@ -66,7 +66,7 @@ func build(ctx context.Context, module, target, pkg string, say Say) error {
 		for {
 			select {
 			case <-ticker.C:
-				say("  still building (%s)", time.Since(begun).Round(time.Second))
+				sayf("  still building (%s)", time.Since(begun).Round(time.Second))
 			case <-done:
 				return
 			}
@@ -78,6 +78,6 @@ func build(ctx context.Context, module, target, pkg string, say Say) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, bytes.TrimSpace(output.Bytes()))
 	}
-	say("  built in %s", time.Since(begun).Round(time.Second))
+	sayf("  built in %s", time.Since(begun).Round(time.Second))
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Compiler sees to it that there is a C compiler, which the race detector needs:
 // as root on Debian it installs one.
-func Compiler(ctx context.Context, say Say) error {
+func Compiler(ctx context.Context, sayf Say) error {
 	compiler := "gcc"
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
 		compiler = cc[0]
@@ -23,5 +23,5 @@ func Compiler(ctx context.Context, say Say) error {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return errors.New("the race detector needs a C compiler: install one with your system's package manager ('sudo apt-get install gcc libc6-dev' on Debian)")
 	}
-	return aptInstall(ctx, say, "gcc", "libc6-dev")
+	return aptInstall(ctx, sayf, "gcc", "libc6-dev")
 }

@@ -28,19 +28,19 @@ type Engines struct {
 
 // Start starts all three, building what is not built yet. The processes belong
 // to set and end with it; Close takes back what lies outside of it.
-func Start(ctx context.Context, set *process.Set, instance *process.Instance, say Say) (*Engines, error) {
-	if err := Build(ctx, instance.Root, say); err != nil {
+func Start(ctx context.Context, set *process.Set, instance *process.Instance, sayf Say) (*Engines, error) {
+	if err := Build(ctx, instance.Root, sayf); err != nil {
 		return nil, err
 	}
 	e := &Engines{}
 	var err error
-	if e.Postgres, err = startPostgres(ctx, set, instance, say); err != nil {
+	if e.Postgres, err = startPostgres(ctx, set, instance, sayf); err != nil {
 		return nil, err
 	}
-	if e.OpenFGA, err = startOpenFGA(ctx, set, instance, e.Postgres, say); err != nil {
+	if e.OpenFGA, err = startOpenFGA(ctx, set, instance, e.Postgres, sayf); err != nil {
 		return nil, errors.Join(err, e.Close(ctx))
 	}
-	if e.Store, err = startStore(ctx, set, instance, say); err != nil {
+	if e.Store, err = startStore(ctx, set, instance, sayf); err != nil {
 		return nil, errors.Join(err, e.Close(ctx))
 	}
 	return e, nil

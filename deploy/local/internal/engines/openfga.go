@@ -15,7 +15,7 @@ type OpenFGA struct {
 	spec process.Spec
 }
 
-func startOpenFGA(ctx context.Context, set *process.Set, instance *process.Instance, pg *Postgres, say Say) (*OpenFGA, error) {
+func startOpenFGA(ctx context.Context, set *process.Set, instance *process.Instance, pg *Postgres, sayf Say) (*OpenFGA, error) {
 	uri, err := openFGADatabase(ctx, pg)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func startOpenFGA(ctx context.Context, set *process.Set, instance *process.Insta
 	}
 	program := binary(instance.Root, "openfga")
 	env := process.Environment("OPENFGA_DATASTORE_ENGINE=postgres", "OPENFGA_DATASTORE_URI="+uri)
-	say("starting OpenFGA on %s", addresses[0])
+	sayf("starting OpenFGA on %s", addresses[0])
 	if err := set.Run(ctx, process.Spec{Name: "openfga-migrate", Path: program, Args: []string{"migrate"}, Env: env}); err != nil {
 		return nil, err
 	}

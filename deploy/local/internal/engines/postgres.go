@@ -41,16 +41,16 @@ var Roles = map[string]string{
 	"feed":       "muniment_feed",
 }
 
-func startPostgres(ctx context.Context, set *process.Set, instance *process.Instance, say Say) (*Postgres, error) {
+func startPostgres(ctx context.Context, set *process.Set, instance *process.Instance, sayf Say) (*Postgres, error) {
 	password, err := secret(instance.Root, "postgres-roles")
 	if err != nil {
 		return nil, err
 	}
 	p := &Postgres{password: password, record: filepath.Join(instance.Dir, "databases")}
 	if external := os.Getenv(ExternalPostgres); external != "" {
-		return p, p.useExternal(ctx, external, instance, say)
+		return p, p.useExternal(ctx, external, instance, sayf)
 	}
-	bin, err := findPostgres(ctx, say)
+	bin, err := findPostgres(ctx, sayf)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func startPostgres(ctx context.Context, set *process.Set, instance *process.Inst
 		return nil, err
 	}
 	host, port, _ := strings.Cut(addresses[0], ":")
-	say("starting Postgres (%s) on %s", bin, addresses[0])
+	sayf("starting Postgres (%s) on %s", bin, addresses[0])
 	if err := initCluster(ctx, set, bin, data, password, account); err != nil {
 		return nil, err
 	}
@@ -128,14 +128,14 @@ func (p *Postgres) ping(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-func (p *Postgres) useExternal(ctx context.Context, external string, instance *process.Instance, say Say) error {
+func (p *Postgres) useExternal(ctx context.Context, external string, instance *process.Instance, sayf Say) error {
 	u, err := url.Parse(external)
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		return fmt.Errorf("%s must be a postgres:// URL of a superuser", ExternalPostgres)
 	}
 	p.superuser, p.external = u, true
 	p.suffix = fmt.Sprintf("_%s_%d", strings.ReplaceAll(instance.Name, "-", "_"), os.Getpid())
-	say("using the Postgres server at %s", u.Host)
+	sayf("using the Postgres server at %s", u.Host)
 	if err := p.ping(ctx); err != nil {
 		return fmt.Errorf("connecting to %s: %w", ExternalPostgres, err)
 	}
@@ -217,11 +217,13 @@ func (p *Postgres) SetRolePasswords(ctx context.Context) error {
 	slices.Sort(names)
 	// One lock for all launchers of an external server: two that change one
 	// role at once end in "tuple concurrently updated".
-	script := "BEGIN; LOCK TABLE pg_catalog.pg_authid IN SHARE ROW EXCLUSIVE MODE;"
+	var script strings.Builder
+	script.WriteString("BEGIN; LOCK TABLE pg_catalog.pg_authid IN SHARE ROW EXCLUSIVE MODE;")
 	for _, name := range names {
-		script += fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';", quote(name), p.password)
+		fmt.Fprintf(&script, "ALTER ROLE %s PASSWORD '%s';", quote(name), p.password)
 	}
-	if err := p.Exec(ctx, "postgres", script+"COMMIT"); err != nil {
+	script.WriteString("COMMIT")
+	if err := p.Exec(ctx, "postgres", script.String()); err != nil {
 		return fmt.Errorf("setting the roles' passwords: %w", err)
 	}
 	return nil
@@ -254,8 +256,8 @@ var places = []string{
 // lookPostgres returns the folder with initdb and postgres, or "".
 func lookPostgres() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real // Debian's wrapper folders hold links
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target // Debian's wrapper folders hold links
 		}
 		if dir := filepath.Dir(path); hasServer(dir) {
 			return dir
@@ -284,14 +286,14 @@ func hasServer(dir string) bool {
 
 // findPostgres looks for the server's programs and, as root on Debian, installs
 // them where there are none.
-func findPostgres(ctx context.Context, say Say) (string, error) {
+func findPostgres(ctx context.Context, sayf Say) (string, error) {
 	if dir := lookPostgres(); dir != "" {
 		return dir, nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return "", errors.New("no Postgres server found: " + installHint())
 	}
-	if err := aptInstall(ctx, say, "postgresql"); err != nil {
+	if err := aptInstall(ctx, sayf, "postgresql"); err != nil {
 		return "", err
 	}
 	if dir := lookPostgres(); dir != "" {

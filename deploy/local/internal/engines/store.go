@@ -25,7 +25,7 @@ type Store struct {
 	address string
 }
 
-func startStore(ctx context.Context, set *process.Set, instance *process.Instance, say Say) (*Store, error) {
+func startStore(ctx context.Context, set *process.Set, instance *process.Instance, sayf Say) (*Store, error) {
 	addresses, err := process.FreeAddresses(1)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func startStore(ctx context.Context, set *process.Set, instance *process.Instanc
 		// It keeps an object's metadata in extended attributes where it can.
 		args = append(args, "--sidecar", metadata)
 	}
-	say("starting the S3 store on %s", addresses[0])
+	sayf("starting the S3 store on %s", addresses[0])
 	return s, set.Start(ctx, process.Spec{
 		Name:  "s3",
 		Path:  binary(instance.Root, "versitygw"),

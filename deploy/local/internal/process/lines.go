@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -64,7 +65,7 @@ func (l *lines) tail() string {
 	defer l.mu.Unlock()
 	text := l.last
 	if len(l.open) > 0 {
-		text = append(text[:len(text):len(text)], string(l.open))
+		text = append(slices.Clip(text), string(l.open))
 	}
 	return quoted(text)
 }

@@ -31,7 +31,7 @@ func Answers(url string) func(ctx context.Context) error {
 func FreeAddresses(n int) ([]string, error) {
 	addresses := make([]string, 0, n)
 	for range n {
-		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		lis, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // done before a context could end
 		if err != nil {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}

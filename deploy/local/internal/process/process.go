@@ -165,7 +165,7 @@ func (s *Set) launch(spec Spec) (*child, error) {
 		return nil, fmt.Errorf("creating the log of %s: %w", spec.Name, err)
 	}
 	c := &child{spec: spec, lines: newLines(spec.Name, file, s.all), done: make(chan struct{})}
-	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // children are stopped in order, never killed by a context
 	cmd.Env = spec.Env
 	cmd.Dir = s.instance.Dir
 	if spec.User != nil {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -59,7 +60,7 @@ func startTime(pid int) (string, error) {
 		return "", fmt.Errorf("looking at process %d: %w", pid, err)
 	}
 	// The second field is the name in parentheses and may hold anything.
-	_, after, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
+	_, after, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
 	fields := strings.Fields(after)
 	const state, started = 0, 19 // fields 3 and 22 of proc(5)
 	if len(fields) <= started {

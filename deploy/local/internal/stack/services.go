@@ -74,6 +74,7 @@ func (s *Stack) ledger(settings map[string]string, r replica) {
 	settings["HTTP_ADDRESS"] = r.gateway
 	settings["SIGNER_ADDRESS"] = s.layout.grpc("signer")
 	settings["FEED_ADDRESS"] = s.layout.grpc("feed-archiver")
+	settings["RELAY_ADDRESS"] = s.layout.grpc("outbox-relay")
 	settings["WEBHOOK_URL"] = s.webhookURL()
 	settings["WEBHOOK_TOKEN_FILE"] = s.secretFile("windmill-token")
 }

@@ -64,7 +64,7 @@ type Stack struct {
 
 // Start starts everything and returns once every service is ready. What was
 // started before an error is stopped again.
-func Start(ctx context.Context, instance *process.Instance, options Options, say engines.Say) (_ *Stack, err error) {
+func Start(ctx context.Context, instance *process.Instance, options Options, sayf engines.Say) (_ *Stack, err error) {
 	if options.Gateway != "" {
 		if err := vacant(ctx, options.Gateway); err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func Start(ctx context.Context, instance *process.Instance, options Options, say
 		return nil, err
 	}
 	s.Gateways = s.layout.gateways()
-	if s.Engines, err = engines.Start(ctx, set, instance, say); err != nil {
+	if s.Engines, err = engines.Start(ctx, set, instance, sayf); err != nil {
 		return nil, err
 	}
 	for _, step := range []struct {
@@ -102,7 +102,7 @@ func Start(ctx context.Context, instance *process.Instance, options Options, say
 		{"starting the services", s.startServices},
 		{"waiting until every service is ready", s.waitReady},
 	} {
-		say("%s", step.about)
+		sayf("%s", step.about)
 		if err := step.run(ctx); err != nil {
 			return nil, err
 		}
@@ -228,9 +228,9 @@ func (s *Stack) writeSecrets(context.Context) error {
 	return nil
 }
 
-func (s *Stack) startIssuer(context.Context) error {
+func (s *Stack) startIssuer(ctx context.Context) error {
 	var err error
-	s.Issuer, err = devissuer.Start("127.0.0.1:0", time.Now)
+	s.Issuer, err = devissuer.Start(ctx, "127.0.0.1:0", time.Now)
 	return err
 }
 

@@ -53,7 +53,7 @@ func (b *browser) count() int {
 func answers(status int, errorType, body string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if errorType != "" {
-			w.Header().Set("x-amzn-errortype", errorType)
+			w.Header().Set("X-Amzn-Errortype", errorType)
 		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)

@@ -324,7 +324,7 @@ func (r *robots) add(key, value string) {
 
 // refuses says why the page may not be taken, or nothing. The longest matching
 // rule decides; of two as long, the one that allows.
-func (r robots) refuses(u *url.URL) string {
+func (r *robots) refuses(u *url.URL) string {
 	if r.unreachable != "" {
 		return r.unreachable
 	}
