@@ -101,6 +101,10 @@ var granted = map[string]map[string]string{
 		"ledger.crawls": "select insert update(scope_keys,state,stop_reason,limit_hit,error,pages_discovered,pages_captured," +
 			"last_job_id,last_job_depth,finished_at)",
 		"ledger.goose_db_version": "select",
+		"ledger.shares":           "select insert update(granted_by,granted_at,until) delete",
+		// An archive goes by its tombstone alone; what that says of the object is
+		// the database's own word.
+		"ledger.tombstones": "select insert(archive_id,deleted_by,deleted_at) update(object_removed_at,note,attempts,next_attempt_at)",
 		// The one door between two schemas: tuples commit with their archive.
 		"outbox.fga_outbox": "insert(payload)",
 	},

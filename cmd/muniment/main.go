@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/muniment/muniment/pkg/daemon"
@@ -28,21 +29,26 @@ var commands = []command{
 	{"token", tokenUsage, runToken},
 	{"grant", grantUsage, runGrant},
 	{"revoke", revokeUsage, runRevoke},
+	{"share", shareUsage, runShare},
+	{"unshare", unshareUsage, runUnshare},
 	{"who", whoUsage, runWho},
 	{"doctor", doctorUsage, runDoctor},
 	{"feeds", feedsUsage, runFeeds},
 	{"outbox", outboxUsage, runOutbox},
+	{"targets", targetsUsage, runTargets},
 }
 
-// shell is what a subcommand gets of the process: its output and its settings.
+// shell is what a subcommand gets of the process: its input and output and its
+// settings.
 type shell struct {
+	in     io.Reader
 	out    io.Writer
 	getenv func(name string) string
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, shell{out: os.Stdout, getenv: stackEnv(os.Getenv)}, os.Args[1:])
+	err := run(ctx, shell{in: os.Stdin, out: os.Stdout, getenv: stackEnv(os.Getenv)}, os.Args[1:])
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "muniment: %s\n", daemon.OneLine(err))
@@ -67,11 +73,12 @@ func run(ctx context.Context, sh shell, args []string) error {
 }
 
 func help(out io.Writer) error {
-	text := "usage: muniment <command>\n"
+	var text strings.Builder
+	text.WriteString("usage: muniment <command>\n")
 	for _, c := range commands {
-		text += "  muniment " + c.usage + "\n"
+		text.WriteString("  muniment " + c.usage + "\n")
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, text.String())
 	return err
 }
 

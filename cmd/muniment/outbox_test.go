@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,22 +202,61 @@ func TestOutboxAudit(t *testing.T) {
 		{User: fga.User("alice"), Relation: "submitter", Object: fga.Organization("acme")},
 		fga.ShareTuple(captures[0].archive, "dave", time.Now(), time.Hour),
 	}
-	if err := d.engine.Write(t.Context(), append(append(all[1:], stray), notJudged...), nil); err != nil {
+	// Shares: one is there, one lacks, one ends at another time in the engine.
+	granted := time.Now().UTC().Truncate(time.Microsecond)
+	for _, subject := range []string{"erin", "frank", "grace"} {
+		if _, err := d.superuser.Exec(t.Context(), `
+			INSERT INTO ledger.shares (archive_id, subject, granted_by, granted_at, until)
+			VALUES ($1, $2, 'alice', $3, $4)`, captures[1].archive, subject, granted, granted.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	share := func(subject string, length time.Duration) fga.Tuple {
+		return fga.ShareTuple(captures[1].archive, subject, granted, length)
+	}
+	stale := share("grace", 2*time.Hour)
+	// A deletion whose tuples stayed, a viewer among them.
+	buried := pair{uuid.NewString(), uuid.NewString()}
+	if _, err := d.superuser.Exec(t.Context(), `
+		WITH s AS (INSERT INTO ledger.capture_submissions (task_id, org_id, submitted_by, manifest_key)
+		           VALUES ($2::uuid, 'acme', 'alice', 'k'))
+		INSERT INTO ledger.archives (id, task_id, bucket, object_key, source_url, captured_at, object_etag, object_size)
+		VALUES ($1::uuid, $2::uuid, 'b', 'buried', 'http://x/', now(), 'e', 1)`, buried.archive, buried.task); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.superuser.Exec(t.Context(), "INSERT INTO ledger.tombstones (archive_id, deleted_by, deleted_at) VALUES ($1, 'alice', now())", buried.archive); err != nil {
+		t.Fatal(err)
+	}
+	remains := append(fga.CaptureTuples(buried.archive, buried.task, "acme", "alice"), fga.ShareTuple(buried.archive, "erin", granted, time.Hour))
+	there := slices.Concat(all[1:], []fga.Tuple{stray, share("erin", time.Hour), stale}, notJudged, remains)
+	if err := d.engine.Write(t.Context(), there, nil); err != nil {
 		t.Fatal(err)
 	}
 
 	out, err := d.run(t, "outbox", "audit")
 	if err == nil || !strings.Contains(out, "lacks: "+all[0].User+" parent "+all[0].Object) ||
-		!strings.Contains(out, "too much: user:mallory owner "+stray.Object) || !strings.Contains(out, "lacking: 1\ntoo much: 1") {
+		!strings.Contains(out, "too much: user:mallory owner "+stray.Object) || !strings.Contains(out, "lacking: 3\ntoo much: 6") ||
+		!strings.Contains(out, "granted by hand, not judged: 1") {
 		t.Fatalf("audit says %q, %v", out, err)
 	}
-	d.must(t, "queued: 2 rows", "outbox", "audit", "--repair")
+	d.must(t, "queued: 5 rows", "outbox", "audit", "--repair")
 	d.must(t, "lacking: 0\ntoo much: 0", "outbox", "audit")
 	held := 0
 	if err := d.engine.Read(context.Background(), fga.Key{}, func(fga.Tuple) error { held++; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if held != len(all)+len(notJudged) {
+	if held != len(all)+len(notJudged)+3 {
 		t.Errorf("the engine holds %d tuples", held)
 	}
+
+	// Of a deleted archive nothing may be left, shares included.
+	if _, err := d.superuser.Exec(t.Context(), "INSERT INTO ledger.tombstones (archive_id, deleted_by, deleted_at) VALUES ($1, 'alice', now())", captures[0].archive); err != nil {
+		t.Fatal(err)
+	}
+	out, err = d.run(t, "outbox", "audit")
+	if err == nil || !strings.Contains(out, "too much: user:dave viewer archive:"+captures[0].archive) || !strings.Contains(out, "lacking: 0\ntoo much: 4") {
+		t.Fatalf("after a deletion, audit says %q, %v", out, err)
+	}
+	d.must(t, "queued: 2 rows", "outbox", "audit", "--repair")
+	d.must(t, "lacking: 0\ntoo much: 0", "outbox", "audit")
 }

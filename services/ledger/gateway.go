@@ -55,6 +55,8 @@ func newGateway(cfg settings, artifacts *crawl.Artifacts, tokens sink.Tokens, ve
 		{"ledger", own, []protoreflect.ServiceDescriptor{
 			ledgerv1.File_muniment_ledger_v1_crawls_proto.Services().ByName("CrawlService"),
 			ledgerv1.File_muniment_ledger_v1_archives_proto.Services().ByName("ArchiveService"),
+			ledgerv1.File_muniment_ledger_v1_sharing_proto.Services().ByName("SharingService"),
+			ledgerv1.File_muniment_ledger_v1_targets_proto.Services().ByName("TargetService"),
 		}},
 		{"signer", cfg.SignerAddress, []protoreflect.ServiceDescriptor{signerv1.File_muniment_signer_v1_signer_proto.Services().ByName("SignerService")}},
 		{"feed-archiver", cfg.FeedAddress, []protoreflect.ServiceDescriptor{feedarchiverv1.File_muniment_feedarchiver_v1_archive_proto.Services().ByName("AsIssuedService")}},

@@ -37,6 +37,7 @@ type ledger struct {
 	env    []string
 
 	grpc, http string
+	program    string
 	process    *exec.Cmd
 	output     *lockedBuffer
 }
@@ -64,6 +65,7 @@ func (b *lockedBuffer) String() string {
 func newLedger(t *testing.T, settings ...string) *ledger {
 	t.Helper()
 	l := &ledger{db: testkit.Postgres(t), s3: testkit.Bucket(t), issuer: testkit.Issuer(t), certs: testkit.Certificates(t), output: &lockedBuffer{}}
+	l.program = testkit.Binary(t, "muniment-ledger")
 	store := testkit.OpenFGA(t)
 	var err error
 	l.engine, err = fga.New(config.OpenFGA{APIURL: store.APIURL, StoreID: store.StoreID, ModelID: store.ModelID, Timeout: 3 * time.Second}, time.Now)
@@ -108,7 +110,7 @@ func freeAddress(t *testing.T) string {
 // start runs the program and waits until it serves.
 func (l *ledger) start(t *testing.T) {
 	t.Helper()
-	l.process = exec.Command(testkit.Binary(t, "muniment-ledger"))
+	l.process = exec.Command(l.program)
 	l.process.Env, l.process.Stdout, l.process.Stderr = l.env, l.output, l.output
 	if err := l.process.Start(); err != nil {
 		t.Fatal(err)

@@ -124,8 +124,10 @@ func TestACrawlOverTheGateway(t *testing.T) {
 	alice, windmill := l.issuer.Token("alice", "acme", "other"), l.issuer.Token("windmill")
 	mallory, bert := l.issuer.Token("mallory", "acme"), l.issuer.Token("bert", "beta")
 
-	for _, bad := range []string{`{}`, `{"seeds":[]}`, `{"seeds":["http://a/"],"fromTargets":{}}`, `{"seeds":["http://a/","ftp://a/"]}`, `{"seeds":["http://a/"],"maxpages":5}`,
-		`{"seeds":["http://a/"],"maxDepth":11}`, `{"seeds":["http://a/"],"orgId":"ac#me"}`, `{"seeds":["http://a/"],"maxPages":9223372036854775808}`} {
+	for _, bad := range []string{
+		`{}`, `{"seeds":[]}`, `{"seeds":["http://a/"],"fromTargets":{}}`, `{"seeds":["http://a/","ftp://a/"]}`, `{"seeds":["http://a/"],"maxpages":5}`,
+		`{"seeds":["http://a/"],"maxDepth":11}`, `{"seeds":["http://a/"],"orgId":"ac#me"}`, `{"seeds":["http://a/"],"maxPages":9223372036854775808}`,
+	} {
 		l.call(t, 400, "POST", "/api/crawls", alice, bad)
 	}
 	l.call(t, 400, "POST", "/api/crawls", alice, `{"fromTargets":{}}`)
@@ -226,10 +228,13 @@ func TestAWebhookThatFails(t *testing.T) {
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	for want, reply := range map[string]func(http.ResponseWriter){
-		"webhook answered 500: " + strings.Repeat("x", 200): func(w http.ResponseWriter) { w.WriteHeader(500); fmt.Fprint(w, strings.Repeat("x", 900)) },
-		"webhook answered 404: no flow":                     func(w http.ResponseWriter) { w.WriteHeader(404); fmt.Fprint(w, "no flow") },
-		"webhook answered 200 without a job id: <html>":     func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") },
-		"webhook did not answer in time":                    func(http.ResponseWriter) { <-release },
+		"webhook answered 500: " + strings.Repeat("x", 200): func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, strings.Repeat("x", 900))
+		},
+		"webhook answered 404: no flow":                 func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); fmt.Fprint(w, "no flow") },
+		"webhook answered 200 without a job id: <html>": func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") },
+		"webhook did not answer in time":                func(http.ResponseWriter) { <-release },
 	} {
 		answer <- reply
 		id := l.call(t, 202, "POST", "/api/crawls", alice, `{"seeds":["http://a.org/"]}`)["crawlId"].(string)

@@ -76,9 +76,14 @@ func run(ctx context.Context, environ []string) error {
 		windmill.Settings{Signing: cfg.Signing, SinkOrigin: cfg.SinkOrigin}, log, time.Now)
 	crawls := crawl.New(rows, admitter, objects, dispatcher.Wake, crawl.Settings{
 		Bucket: cfg.Bucket, Deadline: crawl.Deadline{Base: cfg.LevelBase, PerPage: cfg.LevelPerPage}, Sink: cfg.SinkOrigin != "",
-		LinksConcurrency: cfg.LinksConcurrency, LinksTimeout: cfg.LinksTimeout,
+		LinksConcurrency: cfg.LinksConcurrency, LinksTimeout: cfg.LinksTimeout, LevelTimeout: cfg.LevelReadTimeout,
 	}, log, time.Now)
 	overdue := crawl.NewOverdue(rows, reg, log, time.Now)
+	shares, err := newSharing(cfg, rows, engine, reg, log)
+	if err != nil {
+		return err
+	}
+	defer shares.close()
 
 	callers := server.Callers()
 	authenticate := identity.Authenticate(verifier, server.WithoutIdentity(), "ledger")
@@ -103,6 +108,8 @@ func run(ctx context.Context, environ []string) error {
 	ledgerv1.RegisterCrawlServiceServer(srv, server.NewCrawls(rows, crawls, engine, time.Now))
 	ledgerv1.RegisterRegistryServiceServer(srv, server.NewRegistry(rows, admitter, cfg.Bucket))
 	ledgerv1.RegisterArchiveServiceServer(srv, server.NewArchives(rows, listing.New(rows, engine, time.Now), engine, time.Now))
+	ledgerv1.RegisterTargetServiceServer(srv, server.NewTargets(rows, engine, time.Now))
+	ledgerv1.RegisterSharingServiceServer(srv, server.NewSharing(shares))
 
 	http, err := newGateway(cfg, crawl.NewArtifacts(rows, crawls), tokens, verifier, reg, log)
 	if err != nil {
@@ -118,6 +125,7 @@ func run(ctx context.Context, environ []string) error {
 		group.Go(func() error { return dispatcher.Run(ctx) })
 	}
 	group.Go(func() error { return overdue.Run(ctx) })
+	group.Go(func() error { return shares.remover.Run(ctx) })
 	group.Go(func() error { return verifier.Run(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()

@@ -27,6 +27,10 @@ type settings struct {
 	SignerAddress string `env:"SIGNER_ADDRESS"`
 	FeedAddress   string `env:"FEED_ADDRESS"`
 
+	// RelayAddress is the outbox relay's, by which a reply says whether the engine
+	// has a change yet. Without it, replies say that it has not.
+	RelayAddress string `env:"RELAY_ADDRESS"`
+
 	// AllowedBuckets are those whose objects may be admitted, and signed later;
 	// without it, S3_BUCKET alone.
 	AllowedBuckets []string `env:"ALLOWED_BUCKETS"`
@@ -55,7 +59,7 @@ type settings struct {
 	// ManifestConcurrency manifests of a level are read at once, each within
 	// ManifestTimeout and all within LevelReadTimeout; the reconciler does the
 	// rest. LinksConcurrency links files are, each of up to 32 MiB, within
-	// LinksTimeout.
+	// LinksTimeout, and all of a level's within LevelReadTimeout too.
 	ManifestConcurrency int           `env:"MANIFEST_CONCURRENCY" envDefault:"16"`
 	ManifestTimeout     time.Duration `env:"MANIFEST_TIMEOUT" envDefault:"5s"`
 	LevelReadTimeout    time.Duration `env:"LEVEL_READ_TIMEOUT" envDefault:"45s"`
@@ -98,8 +102,8 @@ func (s *settings) Validate(prefix string) error {
 		return fmt.Errorf("%sSINK_SECRET_FILE must hold at least 32 bytes", prefix)
 	case s.SinkOrigin != "" && s.WebhookURL == "":
 		return fmt.Errorf("%sSINK_ORIGIN is set without %sWEBHOOK_URL: only crawls use the sink", prefix, prefix)
-	case s.LevelReadTimeout >= s.RequestTimeout:
-		return fmt.Errorf("%sLEVEL_READ_TIMEOUT (%s) must be shorter than %sHTTP_REQUEST_TIMEOUT (%s)", prefix, s.LevelReadTimeout, prefix, s.RequestTimeout)
+	case 2*s.LevelReadTimeout >= s.RequestTimeout:
+		return fmt.Errorf("%sLEVEL_READ_TIMEOUT (%s) must be shorter than half of %sHTTP_REQUEST_TIMEOUT (%s)", prefix, s.LevelReadTimeout, prefix, s.RequestTimeout)
 	}
 	return nil
 }

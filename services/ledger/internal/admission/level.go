@@ -116,8 +116,7 @@ func (a *Admitter) read(ctx context.Context, sub store.Submission) seen {
 // loses its hole; the others are left to the reconciler.
 func (a *Admitter) note(ctx context.Context, task uuid.UUID, reason error) Outcome {
 	outcome := OutcomeNotYet
-	var refused *refusal
-	if errors.As(reason, &refused) {
+	if refused, ok := errors.AsType[*refusal](reason); ok {
 		outcome = refused.outcome
 	}
 	a.metrics.count("level", outcome)
@@ -137,6 +136,9 @@ func (a *Admitter) admitAll(ctx context.Context, admissions []store.Admission) e
 			telemetry.Log(ctx, a.log).Error("archive could not be written; its hole stays", zap.Stringer("task_id", r.TaskID), zap.Error(r.Err))
 		case r.New:
 			a.metrics.count("level", OutcomeAdmitted)
+		case r.Deleted:
+			a.metrics.count("level", OutcomeNever)
+			telemetry.Log(ctx, a.log).Info("capture not admitted: its archive was deleted", zap.Stringer("task_id", r.TaskID))
 		default:
 			a.metrics.count("level", OutcomeAlready)
 		}

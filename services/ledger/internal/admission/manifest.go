@@ -36,11 +36,10 @@ func (a *Admitter) manifest(ctx context.Context, task uuid.UUID, data []byte) (R
 	}
 	m, err := manifest.Parse(data)
 	if err != nil {
-		return Result{Outcome: OutcomeNotYet, Reason: err.Error()}, nil
+		return Result{Outcome: OutcomeNotYet, Reason: err.Error()}, nil //nolint:nilerr // told in the result
 	}
 	admission, err := a.examine(ctx, sub, m)
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		if refused.outcome == OutcomeNever {
 			if _, err := a.registry.CloseHoles(ctx, []uuid.UUID{task}); err != nil {
 				return Result{}, err
@@ -54,6 +53,9 @@ func (a *Admitter) manifest(ctx context.Context, task uuid.UUID, data []byte) (R
 	admitted, err := a.registry.Admit(ctx, []store.Admission{admission})
 	if err != nil {
 		return Result{}, err
+	}
+	if admitted[0].Deleted {
+		return Result{Outcome: OutcomeNever, Reason: "the archive was deleted"}, nil
 	}
 	result := Result{Outcome: OutcomeAlready, ArchiveID: &admitted[0].ArchiveID}
 	if admitted[0].New {

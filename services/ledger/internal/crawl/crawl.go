@@ -57,9 +57,11 @@ type Settings struct {
 	// Sink says that artifacts come through the sink: crawls get a prefix.
 	Sink bool
 	// LinksConcurrency is how many links files are read at once (each may take
-	// 32 MiB), LinksTimeout the limit of each.
+	// 32 MiB), LinksTimeout the limit of each, and LevelTimeout that of all of a
+	// level's: what is not read by then has no links.
 	LinksConcurrency int
 	LinksTimeout     time.Duration
+	LevelTimeout     time.Duration
 }
 
 // Service starts crawls and takes their reports.

@@ -42,37 +42,50 @@ func (s *Service) explore(ctx context.Context, c store.Crawl, pages []page, repo
 			return err
 		}
 	}
-	unanswered := 0
-	for chunk := range slices.Chunk(sources, s.settings.LinksConcurrency) {
-		found := s.readLinks(ctx, chunk)
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("reading links: %w", err)
+	err := s.eachLinks(ctx, sources, func(p *page, f found) {
+		p.FinalURL = &f.final.text
+		if report.Depth == 0 {
+			inside.add(f.final)
 		}
-		for i, f := range found {
-			if f.err != nil {
-				if errors.Is(f.err, objstore.ErrUnavailable) {
-					unanswered++
-				}
-				continue
-			}
-			chunk[i].FinalURL = &f.final.text
-			if report.Depth == 0 {
-				inside.add(f.final)
-			}
-			if !atEnd && inside.holds(f.final) {
-				follow(&next, inside, f.hrefs)
-			}
+		if !atEnd && inside.holds(f.final) {
+			follow(&next, inside, f.hrefs)
 		}
-	}
-	// A crawl must not end as completed because the store was away.
-	if unanswered > 0 && unanswered == len(sources) {
-		return fmt.Errorf("reading the links of all %d captured pages: %w", unanswered, objstore.ErrUnavailable)
+	})
+	if err != nil {
+		return err
 	}
 	if next.over {
 		hit := store.StopMaxPages
 		report.LimitHit = &hit
 	}
 	report.Next, report.ScopeKeys = next.next, inside.list()
+	return nil
+}
+
+// eachLinks reads the links files of pages, in their order and within the
+// level's time, and hands those that could be read to visit.
+func (s *Service) eachLinks(ctx context.Context, pages []*page, visit func(*page, found)) error {
+	reading, cancel := context.WithTimeout(ctx, s.settings.LevelTimeout)
+	defer cancel()
+	unanswered := 0
+	for chunk := range slices.Chunk(pages, s.settings.LinksConcurrency) {
+		found := s.readLinks(reading, chunk)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("reading links: %w", err)
+		}
+		for i, f := range found {
+			switch {
+			case f.err == nil:
+				visit(chunk[i], f)
+			case errors.Is(f.err, objstore.ErrUnavailable):
+				unanswered++
+			}
+		}
+	}
+	// A crawl must not end as completed because the store was away.
+	if unanswered > 0 && unanswered == len(pages) {
+		return fmt.Errorf("reading the links of all %d captured pages: %w", unanswered, objstore.ErrUnavailable)
+	}
 	return nil
 }
 

@@ -30,6 +30,7 @@ type bundle struct {
 	rows       *store.Store
 	db         *testkit.DB
 	s3         *minio.Client
+	objects    *objstore.Client
 	bucket     string
 	dispatched atomic.Int64
 }
@@ -42,18 +43,25 @@ func setup(t *testing.T) *bundle {
 
 func setupIn(t *testing.T, s3 testkit.S3, bucket string) *bundle {
 	t.Helper()
+	return setupWith(t, s3, bucket, 2*time.Second, 10*time.Second)
+}
+
+// setupWith has limits of its own: of reading one object, and all of a level.
+func setupWith(t *testing.T, s3 testkit.S3, bucket string, read, level time.Duration) *bundle {
+	t.Helper()
 	b := &bundle{db: testkit.Postgres(t), s3: s3.Client(t), bucket: bucket}
 	objects, err := objstore.New(config.Store{Endpoint: s3.Endpoint, Region: s3.Region, Bucket: bucket, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.objects = objects
 	log := zaptest.NewLogger(t)
 	b.rows = store.New(b.db.Pool(t, "ledger"))
 	admitter := admission.New(b.rows, objects, admission.Settings{
-		Bucket: bucket, AllowedBuckets: []string{bucket}, Concurrency: 8, ReadTimeout: 2 * time.Second, LevelTimeout: 10 * time.Second,
+		Bucket: bucket, AllowedBuckets: []string{bucket}, Concurrency: 8, ReadTimeout: read, LevelTimeout: level,
 	}, admission.NewMetrics(prometheus.NewRegistry()), log)
 	b.Service = crawl.New(b.rows, admitter, objects, func() { b.dispatched.Add(1) }, crawl.Settings{
-		Bucket: bucket, Deadline: crawl.Deadline{Base: time.Hour}, LinksConcurrency: 4, LinksTimeout: 5 * time.Second,
+		Bucket: bucket, Deadline: crawl.Deadline{Base: time.Hour}, LinksConcurrency: 4, LinksTimeout: read, LevelTimeout: level,
 	}, log, func() time.Time { return start })
 	return b
 }
@@ -156,5 +164,3 @@ func urls(reply store.LevelReply) string {
 	}
 	return text
 }
-
-func ptr[T any](v T) *T { return &v }

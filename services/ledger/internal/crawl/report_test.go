@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,7 @@ import (
 func TestScopeBudgetAndDedup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.begin(t, crawl.Order{Seeds: []string{"http://a.org", "http://A.org:80/#top", "http://a.org/2"}, MaxDepth: ptr[int32](2), MaxPages: ptr[int32](5)})
+	c := b.begin(t, crawl.Order{Seeds: []string{"http://a.org", "http://A.org:80/#top", "http://a.org/2"}, MaxDepth: new(int32(2)), MaxPages: new(int32(5))})
 	if c.PagesDiscovered != 2 {
 		t.Fatalf("%d pages of two different seeds", c.PagesDiscovered)
 	}
@@ -54,9 +55,9 @@ func TestStopReasons(t *testing.T) {
 	}{
 		{crawl.Order{Seeds: []string{"http://a/"}}, nil, "completed"},
 		{crawl.Order{Seeds: []string{"http://a/"}}, []string{"http://a/", "http://b/"}, "completed"},
-		{crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: ptr[int32](0)}, []string{"http://a/1"}, "max_depth"},
-		{crawl.Order{Seeds: []string{"http://a/"}, MaxPages: ptr[int32](1)}, []string{"http://a/1"}, "max_pages"},
-		{crawl.Order{Seeds: []string{"http://a/"}, MaxPages: ptr[int32](1), MaxDepth: ptr[int32](0)}, []string{"http://a/1"}, "max_depth"},
+		{crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: new(int32(0))}, []string{"http://a/1"}, "max_depth"},
+		{crawl.Order{Seeds: []string{"http://a/"}, MaxPages: new(int32(1))}, []string{"http://a/1"}, "max_pages"},
+		{crawl.Order{Seeds: []string{"http://a/"}, MaxPages: new(int32(1)), MaxDepth: new(int32(0))}, []string{"http://a/1"}, "max_depth"},
 	} {
 		started := b.begin(t, c.order)
 		reply := b.report(t, started.ID, 0, b.capture(t, "http://a/", "http://a/", nil, c.links...))
@@ -71,7 +72,7 @@ func TestStopReasons(t *testing.T) {
 func TestT06TheSameReportTwiceAndAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.begin(t, crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: ptr[int32](1)})
+	c := b.begin(t, crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: new(int32(1))})
 	result := b.capture(t, "http://a/", "http://a/", nil, "http://a/1", "http://a/2")
 	var wg sync.WaitGroup
 	replies := make([]string, 5)
@@ -92,8 +93,7 @@ func TestT06TheSameReportTwiceAndAtOnce(t *testing.T) {
 	if _, err := b.rows.CloseCrawl(t.Context(), c.ID, store.StopStopped, nil, start); err != nil {
 		t.Fatal(err)
 	}
-	replies = append(replies, urls(b.report(t, c.ID, 0, result)))
-	for _, reply := range replies {
+	for _, reply := range append(slices.Clip(replies), urls(b.report(t, c.ID, 0, result))) {
 		if reply != "http://a/1 http://a/2 " {
 			t.Errorf("a reply of its own: %s", reply)
 		}
@@ -136,19 +136,19 @@ func TestT06AFirstReportToAClosedCrawlRecordsAndStartsNothing(t *testing.T) {
 func TestT08OnlyWhatExistsGetsIn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.begin(t, crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: ptr[int32](0)})
+	c := b.begin(t, crawl.Order{Seeds: []string{"http://a/"}, MaxDepth: new(int32(0))})
 	empty := b.put(t, "empty.wacz", nil)
 	artifacts := func(format, location string) func(map[string]any) {
 		return func(m map[string]any) { m["artifacts"] = map[string]any{format: location} }
 	}
 	raw := func(body string) crawl.Result {
 		location := b.put(t, uuid.NewString()+".result.json", []byte(body))
-		return crawl.Result{URL: "http://a/x", Status: "captured", TaskID: ptr(uuid.New()), ManifestLocation: &location}
+		return crawl.Result{URL: "http://a/x", Status: "captured", TaskID: new(uuid.New()), ManifestLocation: &location}
 	}
 	elsewhere := raw("{}")
-	elsewhere.ManifestLocation = ptr("s3://elsewhere/k")
+	elsewhere.ManifestLocation = new("s3://elsewhere/k")
 	missing := raw("{}")
-	missing.ManifestLocation = ptr("s3://" + b.bucket + "/nobody.result.json")
+	missing.ManifestLocation = new("s3://" + b.bucket + "/nobody.result.json")
 	b.report(t, c.ID, 0,
 		b.capture(t, "http://a/", "http://a/", nil),                                                   // the only good one
 		b.capture(t, "http://a/", "http://a/", artifacts("png", "s3://"+b.bucket+"/p.png")),           // never
@@ -223,12 +223,12 @@ func TestRealCapturesThroughALevelReport(t *testing.T) {
 		b.put(t, filepath.Base(file), body)
 	}
 	const site = "http://127.0.0.1:58500"
-	c := b.begin(t, crawl.Order{Seeds: []string{site + "/", site + "/moved"}, MaxDepth: ptr[int32](1)})
+	c := b.begin(t, crawl.Order{Seeds: []string{site + "/", site + "/moved"}, MaxDepth: new(int32(1))})
 	result := func(task, url, status string) crawl.Result {
 		name := "s3://browserhive/" + task + "_ab12cd34_harbor"
-		r := crawl.Result{URL: url, Status: status, TaskID: ptr(uuid.MustParse(task)), ManifestLocation: ptr(name + ".result.json")}
+		r := crawl.Result{URL: url, Status: status, TaskID: new(uuid.MustParse(task)), ManifestLocation: new(name + ".result.json")}
 		if status == "captured" {
-			r.LinksLocation = ptr(name + ".links.json")
+			r.LinksLocation = new(name + ".links.json")
 		}
 		return r
 	}

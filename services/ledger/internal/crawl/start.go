@@ -19,7 +19,7 @@ const (
 	maxPages               = 10000
 )
 
-// ErrNoTargets: the organization has no enabled target.
+// ErrNoTargets says that the organization has no enabled target.
 var ErrNoTargets = errors.New("the organization has no enabled target")
 
 // SeedError says which seed is none, and why.

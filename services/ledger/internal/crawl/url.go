@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,7 +99,7 @@ func parseAuthority(scheme, authority string) (host, port string, err error) {
 	if port == "" || (scheme == "http" && port == "80") || (scheme == "https" && port == "443") {
 		return host, "", nil
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", "", errors.New("must have a port from 0 to 65535")
 	}
 	return host, ":" + port, nil
@@ -108,7 +109,7 @@ func parseAuthority(scheme, authority string) (host, port string, err error) {
 // refuse and that sites use all the same, such as a_b.example.org.
 func plainHost(host string) (string, error) {
 	for _, r := range host {
-		if !(r == '.' || r == '-' || r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+		if r != '.' && r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
 			return "", errors.New("must name a valid host")
 		}
 	}

@@ -31,8 +31,10 @@ func TestParseURLRewritesOnlyWhatParsingRequires(t *testing.T) {
 			t.Errorf("%s: not stable: %q becomes %q", raw, got.text, again.text)
 		}
 	}
-	for _, bad := range []string{"", "example.org", "//example.org/", "ftp://example.org/", "javascript:alert(1)", "http://", "http:///a", "http://a b/",
-		"http://a/b c", "http://u:p@example.org/", "http://example.org:99999/", "http://example.org:x/", "http://a/\x00", "http://a\\b/", "http://a/" + strings.Repeat("x", 8192), "http://a/\xff"} {
+	for _, bad := range []string{
+		"", "example.org", "//example.org/", "ftp://example.org/", "javascript:alert(1)", "http://", "http:///a", "http://a b/",
+		"http://a/b c", "http://u:p@example.org/", "http://example.org:99999/", "http://example.org:x/", "http://a/\x00", "http://a\\b/", "http://a/" + strings.Repeat("x", 8192), "http://a/\xff",
+	} {
 		if got, err := parseURL(bad); err == nil {
 			t.Errorf("%q passed as %q", bad, got.text)
 		}

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/muniment/muniment/pkg/identity"
+	feedarchiverv1 "github.com/muniment/muniment/pkg/pb/muniment/feedarchiver/v1"
 	ledgerv1 "github.com/muniment/muniment/pkg/pb/muniment/ledger/v1"
 	signerv1 "github.com/muniment/muniment/pkg/pb/muniment/signer/v1"
 )
@@ -147,6 +148,9 @@ func setup(t testing.TB, plain ...Plain) *bundle {
 		}},
 		{Name: "signer", Conn: b, Services: []protoreflect.ServiceDescriptor{
 			signerv1.File_muniment_signer_v1_signer_proto.Services().ByName("SignerService"),
+		}},
+		{Name: "feed-archiver", Conn: b, Services: []protoreflect.ServiceDescriptor{
+			feedarchiverv1.File_muniment_feedarchiver_v1_archive_proto.Services().ByName("AsIssuedService"),
 		}},
 	}, plain, anyBearer{}, Settings{RequestTimeout: 10 * time.Second, DrainDelay: 10 * time.Millisecond, ShutdownTimeout: 5 * time.Second}, prometheus.NewRegistry(), zap.New(core))
 	require.NoError(t, err)

@@ -149,7 +149,10 @@ func TestQueries(t *testing.T) {
 		"pageSize=1&pageSize=2":              {400, "pageSize: stands there twice"},
 		"label=":                             {400, "label: must not be empty"},
 		"label=%ff":                          {400, "label: must be valid UTF-8"},
-		"open=1":                             {400, "open: must be true or false"},
+		"open=1":                             {200, `{"open":true}`},
+		"open=0":                             {200, `{"open":false}`},
+		"open=yes":                           {400, "open: must be true or false"},
+		"open=":                              {400, "open: must be true or false"},
 		"pageSize=%zz":                       {400, "query: is not well-formed"},
 	} {
 		t.Run(query, func(t *testing.T) {

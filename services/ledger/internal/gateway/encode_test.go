@@ -43,7 +43,7 @@ func TestT05AbsentValuesAreNull(t *testing.T) {
 
 	b.reply = `{"archives":[{"id":"a","taskId":"t","sourceUrl":"u","capturedAt":"2026-11-30T17:00:00Z","objectKey":"k"}]}`
 	w = b.do("GET", "/api/archives", "")
-	require.JSONEq(t, `{"archives":[{"id":"a","taskId":"t","sourceUrl":"u","labels":[],"waczComplete":null,"signed":null,"capturedAt":"2026-11-30T17:00:00Z","objectKey":"k","fixity":null}],"nextPageToken":null}`, w.Body.String())
+	require.JSONEq(t, `{"archives":[{"id":"a","taskId":"t","sourceUrl":"u","labels":[],"waczComplete":null,"signed":null,"capturedAt":"2026-11-30T17:00:00Z","objectKey":"k","fixity":null,"distanceSeconds":null}],"nextPageToken":null}`, w.Body.String())
 }
 
 func TestT11RepliesAreObjects(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
@@ -53,7 +52,7 @@ func TestT03WrongPathWrongMethod(t *testing.T) {
 			} else {
 				require.Equal(t, "method not allowed", errorOf(t, w))
 			}
-			require.NotEmpty(t, w.Header().Get("X-Request-Id"))
+			require.NotEmpty(t, w.Header().Get("X-Request-ID"))
 		})
 	}
 }
@@ -134,12 +133,12 @@ func TestCredentialsTravelOn(t *testing.T) {
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.do("GET", "/api/orders/1", "", func(r *http.Request) { r.Header.Set("X-Request-Id", "from-outside.1") })
-	require.Equal(t, "from-outside.1", w.Header().Get("X-Request-Id"))
+	w := b.do("GET", "/api/orders/1", "", func(r *http.Request) { r.Header.Set("X-Request-ID", "from-outside.1") })
+	require.Equal(t, "from-outside.1", w.Header().Get("X-Request-ID"))
 	require.Equal(t, "from-outside.1", b.logs.FilterMessage("request").All()[0].ContextMap()["request_id"])
-	w = b.do("GET", "/nowhere", "", func(r *http.Request) { r.Header.Set("X-Request-Id", "forged\" line") })
-	require.NotEmpty(t, w.Header().Get("X-Request-Id"))
-	require.NotContains(t, w.Header().Get("X-Request-Id"), "forged")
+	w = b.do("GET", "/nowhere", "", func(r *http.Request) { r.Header.Set("X-Request-ID", "forged\" line") })
+	require.NotEmpty(t, w.Header().Get("X-Request-ID"))
+	require.NotContains(t, w.Header().Get("X-Request-ID"), "forged")
 }
 
 func TestHeadIsGetWithoutBody(t *testing.T) {
@@ -187,7 +186,7 @@ func TestRefusedContracts(t *testing.T) {
 	}
 	for name, change := range map[string]func(*descriptorpb.FileDescriptorProto){
 		"a stream": func(f *descriptorpb.FileDescriptorProto) {
-			f.GetService()[0].GetMethod()[0].ServerStreaming = proto.Bool(true)
+			f.GetService()[0].GetMethod()[0].ServerStreaming = new(true)
 		},
 		"bytes in a request": func(f *descriptorpb.FileDescriptorProto) {
 			field(f, "Order", "labels").Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
@@ -196,13 +195,13 @@ func TestRefusedContracts(t *testing.T) {
 			field(f, "Reply", "ratio").Type = descriptorpb.FieldDescriptorProto_TYPE_FLOAT.Enum()
 		},
 		"a message that contains itself": func(f *descriptorpb.FileDescriptorProto) {
-			field(f, "Reply", "results").TypeName = proto.String(".shapes.Reply")
+			field(f, "Reply", "results").TypeName = new(".shapes.Reply")
 		},
 		"the same route twice": func(f *descriptorpb.FileDescriptorProto) {
 			f.GetService()[0].GetMethod()[1].Options = f.GetService()[0].GetMethod()[0].GetOptions()
 		},
 		"a path field that is not there": func(f *descriptorpb.FileDescriptorProto) {
-			field(f, "Order", "order_id").Name = proto.String("other_id")
+			field(f, "Order", "order_id").Name = new("other_id")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,16 +14,20 @@ import (
 )
 
 // parseText reads a scalar or a timestamp from text: a path's segment, a query's
-// value, or a JSON value without its quotes. The error is the broken rule.
+// value, or a JSON value without its quotes. The error is the broken rule. 1 and
+// 0 are how a query says true and false; in JSON they are numbers.
 func parseText(field protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
 	switch kind := field.Kind(); {
 	case kind == protoreflect.StringKind:
 		return protoreflect.ValueOfString(text), checkText(text)
 	case kind == protoreflect.BoolKind:
-		if text != "true" && text != "false" {
-			return protoreflect.Value{}, errors.New("must be true or false")
+		switch text {
+		case "true", "1":
+			return protoreflect.ValueOfBool(true), nil
+		case "false", "0":
+			return protoreflect.ValueOfBool(false), nil
 		}
-		return protoreflect.ValueOfBool(text == "true"), nil
+		return protoreflect.Value{}, errors.New("must be true or false")
 	case isInteger(kind):
 		return parseInteger(kind, text)
 	}
@@ -60,7 +65,7 @@ func parseInteger(kind protoreflect.Kind, text string) (protoreflect.Value, erro
 	case protoreflect.Int32Kind:
 		var n int64
 		n, err = strconv.ParseInt(text, 10, 32)
-		value = protoreflect.ValueOfInt32(int32(n)) //nolint:gosec // parsed within 32 bits
+		value = protoreflect.ValueOfInt32(int32(n))
 	case protoreflect.Int64Kind:
 		var n int64
 		n, err = strconv.ParseInt(text, 10, 64)
@@ -68,7 +73,7 @@ func parseInteger(kind protoreflect.Kind, text string) (protoreflect.Value, erro
 	case protoreflect.Uint32Kind:
 		var n uint64
 		n, err = strconv.ParseUint(text, 10, 32)
-		value = protoreflect.ValueOfUint32(uint32(n)) //nolint:gosec // parsed within 32 bits
+		value = protoreflect.ValueOfUint32(uint32(n))
 	default:
 		var n uint64
 		n, err = strconv.ParseUint(text, 10, 64)
@@ -132,5 +137,5 @@ func nested(check func(protoreflect.MessageDescriptor, []protoreflect.FullName) 
 			return fmt.Errorf("%s contains itself", name)
 		}
 	}
-	return check(d, append(seen[:len(seen):len(seen)], d.FullName()))
+	return check(d, append(slices.Clip(seen), d.FullName()))
 }

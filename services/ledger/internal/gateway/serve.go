@@ -69,11 +69,11 @@ func (g *Gateway) Serve(ctx context.Context, lis net.Listener) error {
 		return fmt.Errorf("serving HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	return g.shutdown(srv, served)
+	return g.shutdown(context.WithoutCancel(ctx), srv, served)
 }
 
-func (g *Gateway) shutdown(srv *http.Server, served <-chan error) error {
-	limit, cancel := context.WithTimeout(context.Background(), g.settings.ShutdownTimeout)
+func (g *Gateway) shutdown(ctx context.Context, srv *http.Server, served <-chan error) error {
+	limit, cancel := context.WithTimeout(ctx, g.settings.ShutdownTimeout)
 	defer cancel()
 	g.state.on.Store(true)
 	g.log.Info("gateway draining", zap.Duration("delay", g.settings.DrainDelay), zap.Duration("limit", g.settings.ShutdownTimeout))
@@ -87,6 +87,6 @@ func (g *Gateway) shutdown(srv *http.Server, served <-chan error) error {
 		g.log.Warn("requests still in flight at the shutdown limit; closing them")
 		_ = srv.Close()
 	}
-	<-served
+	<-served //nolint:errcheck // it was told to end
 	return nil
 }

@@ -52,7 +52,7 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, tc.body, w.Body.String())
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 			require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
-			require.NotEmpty(t, w.Header().Get("X-Request-Id"))
+			require.NotEmpty(t, w.Header().Get("X-Request-ID"))
 		})
 	}
 }

@@ -130,17 +130,25 @@ func (t *transcoder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, err)
 		return
 	}
+	if caching, ok := t.caching(); ok {
+		w.Header().Set("Cache-Control", caching)
+	}
+	if isFile(t.output.Descriptor()) {
+		serveFile(w, r, reply.ProtoReflect())
+		return
+	}
+	t.serveJSON(w, r, reply.ProtoReflect())
+}
+
+func (t *transcoder) serveJSON(w http.ResponseWriter, r *http.Request, reply protoreflect.Message) {
 	var body bytes.Buffer
-	if err := encode(&body, reply.ProtoReflect()); err != nil {
+	if err := encode(&body, reply); err != nil {
 		WriteError(w, r, rpcerr.Internal(fmt.Errorf("encoding the reply: %w", err)))
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	if !strings.HasPrefix(t.path, publicPrefix) {
-		h.Set("Cache-Control", "no-store")
-	}
 	if status, ok := statuses[t.fullMethod]; ok {
 		w.WriteHeader(status)
 	}
@@ -152,6 +160,23 @@ func (t *transcoder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // statuses are those of replies that the contract does not answer with 200.
 var statuses = map[string]int{
 	"/muniment.ledger.v1.CrawlService/StartCrawl": http.StatusAccepted,
+}
+
+// cachings are those of public replies that may be kept: a product's standing
+// changes until its anchor is confirmed, its body never.
+var cachings = map[string]string{
+	"/muniment.feedarchiver.v1.AsIssuedService/GetProduct":     "public, max-age=60",
+	"/muniment.feedarchiver.v1.AsIssuedService/GetProductBody": "public, max-age=31536000, immutable",
+}
+
+// caching says who may keep the reply, and for how long. Of the other public
+// replies nothing is said.
+func (t *transcoder) caching() (string, bool) {
+	if !strings.HasPrefix(t.path, publicPrefix) {
+		return "no-store", true
+	}
+	c, ok := cachings[t.fullMethod]
+	return c, ok
 }
 
 // request builds the message out of path, query and body.
@@ -196,8 +221,7 @@ func (t *transcoder) readBody(w http.ResponseWriter, r *http.Request) ([]byte, e
 		body.Grow(int(min(r.ContentLength, 1<<20)))
 	}
 	_, err := io.Copy(&body, http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, errBodyTooLarge
 	}
 	if err != nil {

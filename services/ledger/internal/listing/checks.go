@@ -78,7 +78,7 @@ func (p *pager) check(ctx context.Context, after store.Position, n int) (checked
 
 // read returns up to n rows after a position; last says that none follows.
 func (p *pager) read(ctx context.Context, after store.Position, n int) (rows []store.Archive, last bool, err error) {
-	rows, err = p.lister.archives.ListArchives(ctx, after, int32(n+1)) //nolint:gosec // a stretch is at most 50
+	rows, err = p.lister.archives.ListArchives(ctx, p.filter, after, int32(n+1))
 	if err != nil {
 		return nil, false, fmt.Errorf("reading a stretch of archives: %w", err)
 	}

@@ -15,14 +15,45 @@ import (
 // newest is the position before all archives.
 var newest = store.Position{CapturedAt: time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC), ID: uuid.Max}
 
-// before is the position before everything older than t. The database knows
-// microseconds: rounding up keeps what is older by less.
-func before(t time.Time) store.Position {
+// begin returns where the list begins, and the filter in the times that the
+// database knows, which are microseconds.
+func (r Request) begin() (store.ArchiveFilter, store.Position) {
+	f := r.Filter
+	if f.From != nil {
+		from := microsUp(*f.From)
+		f.From = &from
+	}
+	if f.To != nil {
+		to := f.To.Truncate(time.Microsecond)
+		f.To = &to
+	}
+	if r.Before != nil {
+		last := microsUp(*r.Before).Add(-time.Microsecond)
+		if f.To == nil || last.Before(*f.To) {
+			f.To = &last
+		}
+	}
+	switch {
+	case f.Near != nil:
+		moment := f.Near.Truncate(time.Microsecond)
+		f.Near = &moment
+		return f, store.Position{CapturedAt: moment, ID: uuid.Max}
+	case f.To != nil:
+		// The newest that may be in the list is where it begins.
+		begin := store.Position{CapturedAt: *f.To, ID: uuid.Max}
+		f.To = nil
+		return f, begin
+	}
+	return f, newest
+}
+
+// microsUp rounds up to what the database knows.
+func microsUp(t time.Time) time.Time {
 	micros := t.Truncate(time.Microsecond)
 	if micros.Before(t) {
 		micros = micros.Add(time.Microsecond)
 	}
-	return store.Position{CapturedAt: micros, ID: uuid.Nil}
+	return micros
 }
 
 func positionOf(a store.Archive) store.Position {
@@ -60,7 +91,7 @@ func (c Cursor) Token() string {
 	if c.listed {
 		b[1] = 1
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(c.CapturedAt.UnixMicro())) //nolint:gosec // read back the same way
+	b = binary.BigEndian.AppendUint64(b, uint64(c.CapturedAt.UnixMicro()))
 	b = append(b, c.ID[:]...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -71,7 +102,7 @@ func ParseToken(token string) (Cursor, error) {
 	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[1] > 1 {
 		return Cursor{}, ErrToken
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:10]))).UTC() //nolint:gosec // written the same way
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:10]))).UTC()
 	if at.Year() < 1 || at.Year() > 9999 {
 		return Cursor{}, ErrToken
 	}

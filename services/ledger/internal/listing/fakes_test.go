@@ -45,13 +45,12 @@ func idOf(i int) uuid.UUID {
 	return id
 }
 
-func (r *rows) ListArchives(_ context.Context, after store.Position, limit int32) ([]store.Archive, error) {
-	return r.list(func(store.Archive) bool { return true }, after, limit)
-}
-
-func (r *rows) ListArchivesAmong(_ context.Context, ids []uuid.UUID, after store.Position, limit int32) ([]store.Archive, error) {
-	among := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
+func (r *rows) ListArchives(_ context.Context, f store.ArchiveFilter, after store.Position, limit int32) ([]store.Archive, error) {
+	if f.Among == nil {
+		return r.list(func(store.Archive) bool { return true }, after, limit)
+	}
+	among := make(map[uuid.UUID]bool, len(f.Among))
+	for _, id := range f.Among {
 		among[id] = true
 	}
 	return r.list(func(a store.Archive) bool { return among[a.ID] }, after, limit)

@@ -37,8 +37,7 @@ const (
 )
 
 type archives interface {
-	ListArchives(ctx context.Context, after store.Position, limit int32) ([]store.Archive, error)
-	ListArchivesAmong(ctx context.Context, ids []uuid.UUID, after store.Position, limit int32) ([]store.Archive, error)
+	ListArchives(ctx context.Context, f store.ArchiveFilter, after store.Position, limit int32) ([]store.Archive, error)
 }
 
 type engine interface {
@@ -64,6 +63,8 @@ type Request struct {
 	After *Cursor
 	// Before, where set, leaves out what was captured then or later.
 	Before *time.Time
+	// Filter leaves out more, and says which order the list has.
+	Filter store.ArchiveFilter
 	// Size is how many archives make a full page, 1 to 200.
 	Size int
 }
@@ -86,14 +87,11 @@ func (l *Lister) List(ctx context.Context, who identity.Identity, r Request) (Pa
 			Relation:      "can_view",
 			At:            nextMinute(l.now()),
 		},
-		after: newest,
 	}
-	if r.Before != nil {
-		p.after = before(*r.Before)
-	}
+	p.filter, p.after = r.begin()
 	listed := false
 	if r.After != nil {
-		if earlier(r.After.Position, p.after) {
+		if p.filter.Near != nil || earlier(r.After.Position, p.after) {
 			p.after = r.After.Position
 		}
 		listed = r.After.listed
@@ -124,6 +122,7 @@ func nextMinute(t time.Time) time.Time {
 type pager struct {
 	lister *Lister
 	query  fga.Query
+	filter store.ArchiveFilter
 	size   int
 	// after is the position that the last row looked at left.
 	after store.Position
@@ -149,7 +148,9 @@ func (p *pager) byListing(ctx context.Context) (page Page, complete bool, err er
 		ids = append(ids, id)
 	}
 	missing := p.size - len(p.found)
-	rows, err := p.lister.archives.ListArchivesAmong(ctx, ids, p.after, int32(missing+1)) //nolint:gosec // a page is at most 200
+	among := p.filter
+	among.Among = ids
+	rows, err := p.lister.archives.ListArchives(ctx, among, p.after, int32(missing+1))
 	if err != nil {
 		return Page{}, false, fmt.Errorf("reading the listed archives: %w", err)
 	}

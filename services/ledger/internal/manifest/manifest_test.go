@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,7 @@ func three(v *bool) string {
 	if v == nil {
 		return "null"
 	}
-	return fmt.Sprint(*v)
+	return strconv.FormatBool(*v)
 }
 
 func TestParseRecognisesTheDialectByContent(t *testing.T) {

@@ -25,6 +25,11 @@ func Callers() grpcx.Callers {
 		ledgerv1.CrawlService_ReportLevel_FullMethodName, ledgerv1.CrawlService_FailCrawl_FullMethodName,
 		ledgerv1.CrawlService_StopCrawl_FullMethodName,
 		ledgerv1.ArchiveService_ListArchives_FullMethodName, ledgerv1.ArchiveService_GetArchive_FullMethodName,
+		ledgerv1.ArchiveService_GetArchiveProof_FullMethodName,
+		ledgerv1.TargetService_ListTargets_FullMethodName, ledgerv1.TargetService_AddTargets_FullMethodName,
+		ledgerv1.TargetService_UpdateTarget_FullMethodName, ledgerv1.TargetService_RemoveTarget_FullMethodName,
+		ledgerv1.SharingService_ShareArchive_FullMethodName, ledgerv1.SharingService_UnshareArchive_FullMethodName,
+		ledgerv1.SharingService_ListShares_FullMethodName, ledgerv1.SharingService_DeleteArchive_FullMethodName,
 	} {
 		callers[method] = []string{"ledger"}
 	}

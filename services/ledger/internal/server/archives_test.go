@@ -129,7 +129,7 @@ func TestArchivesOverTheGateway(t *testing.T) {
 	s.add(other, at.Add(-time.Hour))
 	require.NoError(t, s.engine.Write(t.Context(), fga.CaptureTuples(id.String(), uuid.NewString(), "acme", "alice"), nil))
 	require.NoError(t, s.engine.Write(t.Context(), fga.CaptureTuples(other.String(), uuid.NewString(), "beta", "bob"), nil))
-	row := fmt.Sprintf(`{"id":%q,"taskId":%q,"sourceUrl":"http://a.example/","labels":["news"],"waczComplete":null,"signed":null,"capturedAt":"2026-11-30T17:00:00.123456Z","objectKey":%q,"fixity":null}`, id, id, "key/"+id.String())
+	row := fmt.Sprintf(`{"id":%q,"taskId":%q,"sourceUrl":"http://a.example/","labels":["news"],"waczComplete":null,"signed":null,"capturedAt":"2026-11-30T17:00:00.123456Z","objectKey":%q,"fixity":null,"distanceSeconds":null}`, id, id, "key/"+id.String())
 
 	t.Run("list", func(t *testing.T) {
 		t.Parallel()
@@ -160,10 +160,10 @@ func TestArchivesOverTheGateway(t *testing.T) {
 		missing, missingBody, missingHeader := s.get(t, "mallory", "gamma", "/api/archives/"+uuid.NewString())
 		require.Equal(t, 404, forbidden)
 		require.Equal(t, forbidden, missing)
-		require.Equal(t, `{"error":"not found"}`, forbiddenBody)
+		require.JSONEq(t, `{"error":"not found"}`, forbiddenBody)
 		require.Equal(t, forbiddenBody, missingBody)
 		for _, h := range []http.Header{forbiddenHeader, missingHeader} {
-			h.Del("X-Request-Id")
+			h.Del("X-Request-ID")
 			h.Del("Date")
 		}
 		require.Equal(t, forbiddenHeader, missingHeader)
@@ -173,8 +173,8 @@ func TestArchivesOverTheGateway(t *testing.T) {
 		for _, path := range []string{"/api/archives", "/api/archives/" + id.String(), "/api/archives/nonsense", "/api/me"} {
 			status, body, header := s.get(t, "", "", path)
 			require.Equal(t, 401, status)
-			require.Equal(t, `{"error":"unauthenticated"}`, body)
-			require.NotEmpty(t, header.Get("X-Request-Id"))
+			require.JSONEq(t, `{"error":"unauthenticated"}`, body)
+			require.NotEmpty(t, header.Get("X-Request-ID"))
 		}
 	})
 	t.Run("shape", func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 type archives interface {
 	Archive(ctx context.Context, id uuid.UUID) (store.Archive, error)
+	ArchiveHash(ctx context.Context, id uuid.UUID) ([]byte, error)
 }
 
 type lister interface {
@@ -27,28 +28,11 @@ type checker interface {
 	Check(ctx context.Context, q fga.Query) (bool, error)
 }
 
-// GetArchive returns one row, visible as the archive is. The engine is asked
-// first and always, so that what is not there and what is not allowed are one
-// answer that takes one time.
+// GetArchive returns one row, visible as the archive is.
 func (s *Archives) GetArchive(ctx context.Context, req *ledgerv1.GetArchiveRequest) (*ledgerv1.Archive, error) {
-	who, err := caller(ctx)
+	id, err := s.visible(ctx, req.GetArchiveId())
 	if err != nil {
 		return nil, err
-	}
-	id, err := uuid.Parse(req.GetArchiveId())
-	if err != nil {
-		return nil, rpcerr.Invalid("archiveId", "must be a UUID")
-	}
-	allowed, err := s.engine.Check(ctx, fga.Query{
-		Subject: who.Subject, Organizations: who.Organizations,
-		Relation: "can_view", Object: fga.Archive(id.String()),
-		At: s.now(), HighConsistency: true,
-	})
-	if err != nil {
-		return nil, rpcerr.From(err)
-	}
-	if !allowed {
-		return nil, rpcerr.NotFound(nil)
 	}
 	row, err := s.archives.Archive(ctx, id)
 	if errors.Is(err, store.ErrNoArchive) {
@@ -58,6 +42,32 @@ func (s *Archives) GetArchive(ctx context.Context, req *ledgerv1.GetArchiveReque
 		return nil, rpcerr.From(err)
 	}
 	return archive(row), nil
+}
+
+// visible returns the id of an archive that the caller may view. The engine is
+// asked first and always, so that what is not there and what is not allowed are
+// one answer that takes one time.
+func (s *Archives) visible(ctx context.Context, rawID string) (uuid.UUID, error) {
+	who, err := caller(ctx)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	id, err := uuid.Parse(rawID)
+	if err != nil {
+		return uuid.Nil, rpcerr.Invalid("archiveId", "must be a UUID")
+	}
+	allowed, err := s.engine.Check(ctx, fga.Query{
+		Subject: who.Subject, Organizations: who.Organizations,
+		Relation: "can_view", Object: fga.Archive(id.String()),
+		At: s.now(), HighConsistency: true,
+	})
+	if err != nil {
+		return uuid.Nil, rpcerr.From(err)
+	}
+	if !allowed {
+		return uuid.Nil, rpcerr.NotFound(nil)
+	}
+	return id, nil
 }
 
 // archive turns a row into what callers see.

@@ -27,10 +27,8 @@ func (s *Crawls) ListCrawls(ctx context.Context, req *ledgerv1.ListCrawlsRequest
 		return nil, err
 	}
 	filter := store.CrawlFilter{State: req.State, Limit: crawlsPerPage + 1}
-	if req.OrgId != nil {
-		if err := identity.CheckOrganization(req.GetOrgId()); err != nil {
-			return nil, rpcerr.Invalid("orgId", err.Error())
-		}
+	if err := checkOrganization(req.OrgId); err != nil {
+		return nil, err
 	}
 	if req.PageToken != nil {
 		if filter.BeforeStarted, filter.BeforeID, err = parseCrawlToken(req.GetPageToken()); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/muniment/muniment/pkg/identity"
@@ -23,7 +22,7 @@ func (s *Crawls) StartCrawl(ctx context.Context, req *ledgerv1.StartCrawlRequest
 	if err := checkStart(req); err != nil {
 		return nil, err
 	}
-	org, err := s.submitFor(ctx, id, req.OrgId)
+	org, err := submitFor(ctx, s.rights, id, req.OrgId, s.now())
 	if err != nil {
 		return nil, err
 	}
@@ -47,36 +46,14 @@ func (s *Crawls) StartCrawl(ctx context.Context, req *ledgerv1.StartCrawlRequest
 
 // checkStart is what of the shape the contract's rules cannot say.
 func checkStart(req *ledgerv1.StartCrawlRequest) error {
-	if req.OrgId != nil {
-		if err := identity.CheckOrganization(req.GetOrgId()); err != nil {
-			return rpcerr.Invalid("orgId", err.Error())
-		}
+	if err := checkOrganization(req.OrgId); err != nil {
+		return err
 	}
 	var bad *crawl.SeedError
 	if err := crawl.CheckSeeds(req.GetSeeds()); errors.As(err, &bad) {
 		return rpcerr.Invalid(fmt.Sprintf("seeds[%d]", bad.Index), bad.Rule)
 	}
 	return nil
-}
-
-// submitFor returns the organization that gives the right to submit: the one
-// that was named, or the first of the caller's that does.
-func (s *Crawls) submitFor(ctx context.Context, id identity.Identity, named *string) (string, error) {
-	organizations := id.Organizations
-	if named != nil {
-		if !slices.Contains(organizations, *named) {
-			return "", rpcerr.NotFound(errors.New("the caller does not belong to the organization"))
-		}
-		organizations = []string{*named}
-	}
-	may, err := s.rights.SubmitTo(ctx, id.Subject, organizations, s.now())
-	if err != nil {
-		return "", fmt.Errorf("asking for whom the caller may submit: %w", err)
-	}
-	if len(may) == 0 {
-		return "", rpcerr.NotFound(errors.New("the caller may not submit"))
-	}
-	return may[0], nil
 }
 
 // startError names the crawl in progress only to those who may see it.

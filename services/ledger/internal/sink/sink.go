@@ -54,7 +54,7 @@ type crawls interface {
 type Settings struct {
 	Bucket string
 	// Uploads bounds those that run at once, and with it the memory: each takes
-	// one part.
+	// two parts.
 	Uploads int
 	// Timeout bounds one upload.
 	Timeout time.Duration
@@ -137,16 +137,23 @@ func (s *Sink) put(w http.ResponseWriter, r *http.Request) (int, map[string]stri
 	return s.storeArtifact(ctx, log, crawl, prefix+name, r)
 }
 
-var errAdmitted = errors.New("an archive is already admitted under this name")
+var (
+	errAdmitted = errors.New("an archive is already admitted under this name")
+	// errRows is a database that does not answer.
+	errRows = errors.New("asking whether an archive is admitted under the name")
+)
 
 // storeArtifact streams one artifact to its key.
 func (s *Sink) storeArtifact(ctx context.Context, log *zap.Logger, crawl uuid.UUID, key string, r *http.Request) (int, map[string]string) {
 	free := func() error {
 		taken, err := s.crawls.Admitted(ctx, s.settings.Bucket, key)
-		if err == nil && taken {
-			err = errAdmitted
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", errRows, err)
+		case taken:
+			return errAdmitted
 		}
-		return err
+		return nil
 	}
 	// Asked before the first byte, so that nobody sends 512 MiB for a refusal,
 	// and again before the object becomes visible.
@@ -170,6 +177,9 @@ func (s *Sink) storeArtifact(ctx context.Context, log *zap.Logger, crawl uuid.UU
 	case errors.Is(err, errBroken):
 		log.Warn("an upload broke off", zap.String("key", key), zap.Error(err))
 		return http.StatusBadRequest, failure("body: broke off before its end")
+	case errors.Is(err, errRows):
+		log.Error("storing an artifact", zap.String("key", key), zap.Error(err))
+		return http.StatusServiceUnavailable, failure("database is not available")
 	default:
 		log.Error("storing an artifact", zap.String("key", key), zap.Error(err))
 		return http.StatusServiceUnavailable, failure("object store is not available")

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// partSize is one part of a multipart upload, and all the memory that an
-	// upload takes. S3 wants at least 5 MiB.
+	// partSize is one part of a multipart upload. An upload takes the memory of
+	// two: one is stored while the next one comes. S3 wants at least 5 MiB.
 	partSize = 8 << 20
 	// abortTimeout bounds the clean-up after an upload that was given up.
 	abortTimeout = 30 * time.Second
@@ -68,7 +68,9 @@ func upload(ctx context.Context, s store, bucket, key, contentType string, body 
 	if errors.Is(err, io.EOF) {
 		return putWhole(ctx, s, bucket, key, (*buffer)[:n], opts, commit)
 	}
-	return putParts(ctx, s, bucket, key, *buffer, n, body, limit, opts, commit)
+	next := parts.Get().(*[]byte) //nolint:forcetypeassert // as above
+	defer parts.Put(next)
+	return putParts(ctx, s, bucket, key, *buffer, n, *next, body, limit, opts, commit)
 }
 
 func putWhole(ctx context.Context, s store, bucket, key string, data []byte, opts minio.PutObjectOptions, commit func() error) error {
@@ -86,8 +88,9 @@ func putWhole(ctx context.Context, s store, bucket, key string, data []byte, opt
 	return nil
 }
 
-// putParts stores the first part, which is in buffer, and then the rest.
-func putParts(ctx context.Context, s store, bucket, key string, buffer []byte, n int, body io.Reader, limit int64, opts minio.PutObjectOptions, commit func() error) (err error) {
+// putParts stores the first part, which is the n bytes of current, and then the
+// rest; next is as large as current.
+func putParts(ctx context.Context, s store, bucket, key string, current []byte, n int, next []byte, body io.Reader, limit int64, opts minio.PutObjectOptions, commit func() error) (err error) {
 	id, err := s.NewMultipartUpload(ctx, bucket, key, opts)
 	if err != nil {
 		return fmt.Errorf("beginning the upload: %w", err)
@@ -111,22 +114,23 @@ func putParts(ctx context.Context, s store, bucket, key string, buffer []byte, n
 		if total > limit {
 			return errTooLarge
 		}
-		sums := sum(buffer[:n])
-		part, err := s.PutObjectPart(ctx, bucket, key, id, len(done)+1, bytes.NewReader(buffer[:n]), int64(n),
-			minio.PutObjectPartOptions{Md5Base64: sums.md5Base64, Sha256Hex: sums.sha256Hex})
-		if err != nil {
-			return fmt.Errorf("storing part %d: %w", len(done)+1, err)
+		storing := storePart(ctx, s, bucket, key, id, len(done)+1, current[:n])
+		var readErr error
+		n = 0
+		if more {
+			n, readErr = fill(body, next)
+			more = readErr == nil
 		}
-		done = append(done, minio.CompletePart{PartNumber: part.PartNumber, ETag: part.ETag})
-		etags = append(etags, sums.md5...)
-		if !more {
-			break
+		stored := <-storing
+		switch {
+		case readErr != nil && !errors.Is(readErr, io.EOF):
+			return readErr
+		case stored.err != nil:
+			return fmt.Errorf("storing part %d: %w", len(done)+1, stored.err)
 		}
-		n, err = fill(body, buffer)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		more = err == nil
+		done = append(done, minio.CompletePart{PartNumber: stored.part.PartNumber, ETag: stored.part.ETag})
+		etags = append(etags, stored.md5...)
+		current, next = next, current
 	}
 	if err := commit(); err != nil {
 		return err
@@ -140,6 +144,26 @@ func putParts(ctx context.Context, s store, bucket, key string, buffer []byte, n
 		return errChecksum
 	}
 	return nil
+}
+
+// storedPart is what became of one part.
+type storedPart struct {
+	part minio.ObjectPart
+	md5  []byte
+	err  error
+}
+
+// storePart stores one part while its caller reads the next one; the caller waits
+// for the answer before it lets go of data.
+func storePart(ctx context.Context, s store, bucket, key, id string, number int, data []byte) <-chan storedPart {
+	answer := make(chan storedPart, 1)
+	go func() {
+		sums := sum(data)
+		part, err := s.PutObjectPart(ctx, bucket, key, id, number, bytes.NewReader(data), int64(len(data)),
+			minio.PutObjectPartOptions{Md5Base64: sums.md5Base64, Sha256Hex: sums.sha256Hex})
+		answer <- storedPart{part: part, md5: sums.md5, err: err}
+	}()
+	return answer
 }
 
 // fill reads until the buffer is full. io.EOF says that the body ended cleanly,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/muniment/muniment/pkg/fga"
 	"github.com/muniment/muniment/pkg/rpcerr"
-	"github.com/muniment/muniment/services/ledger/internal/store/db"
 )
 
 // Admission is an archive that may enter the ledger: its manifest was read, its
@@ -43,6 +42,9 @@ type Admitted struct {
 	ArchiveID uuid.UUID
 	// New says that this call wrote the archive and queued its tuples.
 	New bool
+	// Deleted says that an archive of this task or under this key was deleted:
+	// there is none, and there never will be.
+	Deleted bool
 	// Err is set where this admission could not be written; then nothing of it
 	// was.
 	Err error
@@ -52,10 +54,13 @@ type Admitted struct {
 const admitBatch = 100
 
 // admit writes archives and, only for those that it inserted, their outbox rows,
-// in one statement. Two callers with overlapping batches cannot wait for each
-// other: both insert archives by (bucket, key), all of them (ORDER BY below
-// reads the CTE to its end) before the first outbox row, and queue outbox rows
-// by task, whose lock the outbox's trigger takes.
+// and forgets the holes of all of them: one statement, so all or nothing without
+// a transaction around it, at one round trip. Two callers with overlapping
+// batches cannot wait for each other: both insert archives by (bucket, key), all
+// of them (ORDER BY below reads the CTE to its end) before the first outbox row,
+// and queue outbox rows by task, whose lock the outbox's trigger takes. A hole
+// that somebody else is removing at this moment is left to him; should he fail,
+// the reconciler finds the archive there already and comes back to it.
 const admit = `
 WITH offered AS (
     SELECT a.id, a.task_id, a.correlation_id, a.bucket, a.object_key, a.source_url, a.labels, a.wacz_complete, a.signed,
@@ -79,16 +84,12 @@ WITH offered AS (
     SELECT o.payload
     FROM offered o JOIN inserted i ON i.id = o.id
     ORDER BY o.task_id
+), closed AS (
+    DELETE FROM capture_holes WHERE task_id IN (
+        SELECT task_id FROM capture_holes WHERE task_id = ANY($2::uuid[]) ORDER BY task_id FOR UPDATE SKIP LOCKED
+    )
 )
 SELECT id FROM inserted`
-
-// closeHoles forgets what no longer lacks an archive. A row that somebody else
-// is removing at this moment is left to him; should he fail, the reconciler
-// finds the archive there already and comes back to it.
-const closeHoles = `
-DELETE FROM capture_holes WHERE task_id IN (
-    SELECT task_id FROM capture_holes WHERE task_id = ANY($1::uuid[]) ORDER BY task_id FOR UPDATE SKIP LOCKED
-)`
 
 // Admit admits archives, in batches that share a transaction. Each archive is
 // its own all-or-nothing: it is there with its outbox row, or neither is, and
@@ -127,47 +128,85 @@ func (s *Store) admitSingly(ctx context.Context, batch []Admission) ([]Admitted,
 }
 
 func (s *Store) admit(ctx context.Context, batch []Admission) ([]Admitted, error) {
-	columns, ids, tasks, err := admitColumns(batch)
+	columns, ids, err := admitColumns(batch)
 	if err != nil {
 		return nil, err
 	}
-	var inserted []uuid.UUID
-	err = s.bulk(ctx, func(ctx context.Context, tx pgx.Tx, _ *db.Queries) error {
-		rows, err := tx.Query(ctx, admit, columns...)
+	isNew := make(map[uuid.UUID]bool, len(batch))
+	err = s.statement(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, admit, columns...)
 		if err != nil {
-			return fmt.Errorf("admitting archives: %w", err)
+			return err
 		}
-		if inserted, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
-			return fmt.Errorf("admitting archives: %w", err)
-		}
-		if _, err := tx.Exec(ctx, closeHoles, tasks); err != nil {
-			return fmt.Errorf("closing holes: %w", err)
-		}
-		return nil
+		var id uuid.UUID
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+			isNew[id] = true
+			return nil
+		})
+		return err
 	})
 	if err != nil {
-		return nil, err
-	}
-	isNew := make(map[uuid.UUID]bool, len(inserted))
-	for _, id := range inserted {
-		isNew[id] = true
+		return nil, fmt.Errorf("admitting archives: %w", err)
 	}
 	results := make([]Admitted, len(batch))
 	for i, a := range batch {
 		results[i] = Admitted{TaskID: a.TaskID, ArchiveID: ids[i], New: isNew[ids[i]]}
-		if !results[i].New {
-			if results[i].ArchiveID, err = s.archiveAt(ctx, a.Bucket, a.Key); err != nil {
-				return nil, err
-			}
+	}
+	if len(isNew) < len(batch) {
+		if err := s.findAdmitted(ctx, batch, results); err != nil {
+			return nil, err
 		}
 	}
 	return results, nil
 }
 
+// archivesAt returns which archives stand under some keys.
+const archivesAt = `
+SELECT o.position, a.id
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS o (bucket, object_key, position)
+JOIN archives a ON a.bucket = o.bucket AND a.object_key = o.object_key`
+
+// findAdmitted fills in the ids of the archives that were there already. It is a
+// statement of its own: what another caller committed while ours ran is not to be
+// seen by ours. What was neither written nor is there has a tombstone, without
+// which no archive goes.
+func (s *Store) findAdmitted(ctx context.Context, batch []Admission, results []Admitted) error {
+	buckets, keys := make([]string, len(batch)), make([]string, len(batch))
+	for i, a := range batch {
+		buckets[i], keys[i] = a.Bucket, a.Key
+	}
+	err := s.statement(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, archivesAt, buckets, keys)
+		if err != nil {
+			return err
+		}
+		var position int
+		var id uuid.UUID
+		for i, r := range results {
+			results[i].Deleted = !r.New
+		}
+		_, err = pgx.ForEachRow(rows, []any{&position, &id}, func() error {
+			results[position-1].ArchiveID, results[position-1].Deleted = id, false
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reading the archives under known keys: %w", err)
+	}
+	for i, r := range results {
+		if r.Deleted {
+			results[i].ArchiveID = uuid.Nil
+		}
+	}
+	return nil
+}
+
 // admitColumns lays a batch out as one array per column.
-func admitColumns(batch []Admission) (columns []any, ids, tasks []uuid.UUID, err error) {
+func admitColumns(batch []Admission) (columns []any, ids []uuid.UUID, err error) {
 	n := len(batch)
-	ids, tasks = make([]uuid.UUID, n), make([]uuid.UUID, n)
+	ids = make([]uuid.UUID, n)
+	tasks := make([]uuid.UUID, n)
 	correlations, versions := make([]*string, n), make([]*string, n)
 	buckets, keys, urls, etags := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	labels, payloads := make([]string, n), make([]string, n)
@@ -179,14 +218,14 @@ func admitColumns(batch []Admission) (columns []any, ids, tasks []uuid.UUID, err
 		complete[i], signed[i], times[i], sizes[i], versions[i] = a.Complete, a.Signed, a.CapturedAt, a.Size, a.VersionID
 		list, err := json.Marshal(append([]string{}, a.Labels...))
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("encoding labels: %w", err)
+			return nil, nil, fmt.Errorf("encoding labels: %w", err)
 		}
 		labels[i] = string(list)
 		if payloads[i], err = payload(ids[i], a); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 	}
-	return []any{ids, tasks, correlations, buckets, keys, urls, labels, complete, signed, times, etags, sizes, versions, payloads}, ids, tasks, nil
+	return []any{ids, tasks, correlations, buckets, keys, urls, labels, complete, signed, times, etags, sizes, versions, payloads}, ids, nil
 }
 
 // payload is the outbox row of one archive.
@@ -203,17 +242,4 @@ func payload(archive uuid.UUID, a Admission) (string, error) {
 		return "", fmt.Errorf("encoding the outbox row: %w", err)
 	}
 	return string(body), nil
-}
-
-// archiveAt returns the archive that stands under a key.
-func (s *Store) archiveAt(ctx context.Context, bucket, key string) (uuid.UUID, error) {
-	var row db.GetArchiveByObjectRow
-	err := s.query(ctx, func(ctx context.Context, q *db.Queries) (err error) {
-		row, err = q.GetArchiveByObject(ctx, db.GetArchiveByObjectParams{Bucket: bucket, ObjectKey: key})
-		return err
-	})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("reading the archive under a key: %w", orElse(err, ErrNoArchive))
-	}
-	return row.ID, nil
 }

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/muniment/muniment/pkg/pg"
 	"github.com/muniment/muniment/services/ledger/internal/store/db"
 )
 
 // Archive is a row as callers see it.
 type Archive = db.GetArchiveRow
 
-// Position is a place in the list of archives, newest first: everything that is
-// older, or as old with a smaller id, comes after it.
+// Position is a place in a list of archives, behind the row with that time and
+// that id, whether or not there is one.
 type Position struct {
 	CapturedAt time.Time
 	ID         uuid.UUID
@@ -33,37 +35,37 @@ func (s *Store) Archive(ctx context.Context, id uuid.UUID) (Archive, error) {
 	return a, nil
 }
 
-// ListArchives returns up to limit rows after a position.
-func (s *Store) ListArchives(ctx context.Context, after Position, limit int32) ([]Archive, error) {
+// ArchiveHash returns the SHA-256 of an archive's object, nil while none is
+// recorded, or ErrNoArchive.
+func (s *Store) ArchiveHash(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	var hash []byte
+	err := s.query(ctx, func(ctx context.Context, q *db.Queries) (err error) {
+		hash, err = q.GetArchiveHash(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's hash: %w", orElse(err, ErrNoArchive))
+	}
+	return hash, nil
+}
+
+// ListArchives returns up to limit rows that the filter lets pass, after a
+// position in the filter's order.
+func (s *Store) ListArchives(ctx context.Context, f ArchiveFilter, after Position, limit int32) ([]Archive, error) {
+	sql, args := f.statement(after, limit)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
 	var archives []Archive
-	err := s.query(ctx, func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.ListArchives(ctx, db.ListArchivesParams{CapturedAt: after.CapturedAt, ID: after.ID, PageSize: limit})
-		archives = make([]Archive, len(rows))
-		for i, row := range rows {
-			archives[i] = Archive(row)
+	err := pg.Retry(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, sql, args...)
+		if err != nil {
+			return err
 		}
+		archives, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Archive])
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing archives: %w", err)
-	}
-	return archives, nil
-}
-
-// ListArchivesAmong returns up to limit of the given archives after a position.
-// An id that is not there is passed over.
-func (s *Store) ListArchivesAmong(ctx context.Context, ids []uuid.UUID, after Position, limit int32) ([]Archive, error) {
-	var archives []Archive
-	err := s.query(ctx, func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.ListArchivesAmong(ctx, db.ListArchivesAmongParams{Ids: ids, CapturedAt: after.CapturedAt, ID: after.ID, PageSize: limit})
-		archives = make([]Archive, len(rows))
-		for i, row := range rows {
-			archives[i] = Archive(row)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing known archives: %w", err)
 	}
 	return archives, nil
 }

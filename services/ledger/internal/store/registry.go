@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -29,13 +28,18 @@ func (s *Store) ArchiveLocation(ctx context.Context, id uuid.UUID) (ArchiveLocat
 	return row, nil
 }
 
-// Admitted says whether an archive is admitted under this key.
+// Admitted says whether an archive is admitted under this key, or was and is
+// deleted.
 func (s *Store) Admitted(ctx context.Context, bucket, key string) (bool, error) {
-	_, err := s.archiveAt(ctx, bucket, key)
-	if errors.Is(err, ErrNoArchive) {
-		return false, nil
+	var admitted bool
+	err := s.query(ctx, func(ctx context.Context, q *db.Queries) (err error) {
+		admitted, err = q.WasAdmitted(ctx, db.WasAdmittedParams{Bucket: bucket, ObjectKey: key})
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("looking for an archive under a key: %w", err)
 	}
-	return err == nil, err
+	return admitted, nil
 }
 
 // Holes lists up to limit holes in task id order, those behind after where given.

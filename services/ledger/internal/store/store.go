@@ -17,7 +17,7 @@ import (
 )
 
 // SchemaVersion is the version of schema ledger that this code needs.
-const SchemaVersion = 3
+const SchemaVersion = 5
 
 const (
 	// queryTimeout bounds a statement over a few rows.
@@ -27,13 +27,15 @@ const (
 )
 
 var (
-	// ErrNoCrawl: there is no such crawl.
+	// ErrNoCrawl says that there is no such crawl.
 	ErrNoCrawl = errors.New("no such crawl")
-	// ErrNoLevel: the crawl has no level of that depth.
+	// ErrNoLevel says that the crawl has no level of that depth.
 	ErrNoLevel = errors.New("no such level")
-	// ErrNoArchive: there is no such archive.
+	// ErrNoArchive says that there is no such archive.
 	ErrNoArchive = errors.New("no such archive")
-	// ErrNoSubmission: no such task was recorded.
+	// ErrNoTarget says that there is no such target.
+	ErrNoTarget = errors.New("no such target")
+	// ErrNoSubmission says that no such task was recorded.
 	ErrNoSubmission = errors.New("no such submission")
 )
 
@@ -55,6 +57,13 @@ func (s *Store) query(ctx context.Context, work func(context.Context, *db.Querie
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	return pg.Retry(ctx, func(ctx context.Context) error { return work(ctx, db.New(s.pool)) })
+}
+
+// statement runs one statement over many rows.
+func (s *Store) statement(ctx context.Context, work func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
+	defer cancel()
+	return pg.Retry(ctx, work)
 }
 
 // bulk runs one transaction over many rows.

@@ -10,7 +10,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/muniment/muniment/pkg/config"
+	"github.com/muniment/muniment/pkg/pg"
 	"github.com/muniment/muniment/pkg/testkit"
 	"github.com/muniment/muniment/services/ledger/internal/store"
 )
@@ -22,12 +25,48 @@ type bundle struct {
 	*store.Store
 	db    *testkit.DB
 	crawl store.Crawl
+	// pool opens a further pool of the role, made as the bundle's own.
+	pool func(t *testing.T) *pgxpool.Pool
+}
+
+// everyWay runs a test over direct connections with prepared statements, and
+// through a pooler in transaction mode without them (T44).
+func everyWay(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		test(t, setup(t))
+	})
+	t.Run("T44 pooled", func(t *testing.T) {
+		t.Parallel()
+		test(t, setupPooled(t))
+	})
 }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	db := testkit.Postgres(t)
-	b := &bundle{Store: store.New(db.Pool(t, "ledger")), db: db}
+	return begin(t, db, func(t *testing.T) *pgxpool.Pool { return db.Pool(t, "ledger") })
+}
+
+func setupPooled(t *testing.T) *bundle {
+	t.Helper()
+	db := testkit.Postgres(t)
+	url := testkit.Pooler(t, db.URL("ledger"))
+	return begin(t, db, func(t *testing.T) *pgxpool.Pool {
+		pool, err := pg.Open(context.Background(), config.Database{URL: url, MaxConns: 20, Mode: "exec"}, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return pool
+	})
+}
+
+func begin(t *testing.T, db *testkit.DB, pool func(t *testing.T) *pgxpool.Pool) *bundle {
+	t.Helper()
+	b := &bundle{Store: store.New(pool(t)), db: db, pool: pool}
 	alice := "alice"
 	b.crawl = store.Crawl{
 		ID: uuid.New(), OrgID: "acme", SubmittedBy: &alice, Seeds: []string{"http://a/"}, Scope: "same-origin", ScopeKeys: []string{"http://a"},
@@ -84,9 +123,9 @@ func (b *bundle) whole(t *testing.T, archives int) {
 	}
 }
 
-func TestT07RowAndOutboxTogether(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestT07RowAndOutboxTogether(t *testing.T) { everyWay(t, rowAndOutboxTogether) }
+
+func rowAndOutboxTogether(t *testing.T, b *bundle) {
 	admissions := b.submit(t, 250)
 	results, err := b.Admit(t.Context(), admissions)
 	if err != nil || len(results) != 250 {
@@ -114,9 +153,9 @@ func TestT07RowAndOutboxTogether(t *testing.T) {
 
 // Many callers with the same captures in different orders: each capture is
 // admitted by one of them, and nobody runs into a deadlock.
-func TestRacingAdmissionsQueueOnce(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestRacingAdmissionsQueueOnce(t *testing.T) { everyWay(t, racingAdmissionsQueueOnce) }
+
+func racingAdmissionsQueueOnce(t *testing.T, b *bundle) {
 	admissions := b.submit(t, testkit.Soak(60, 500))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -146,9 +185,9 @@ func TestRacingAdmissionsQueueOnce(t *testing.T) {
 
 // One that Postgres refuses keeps nobody else of its batch out, and leaves
 // nothing of itself.
-func TestABadAdmissionStandsAlone(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestABadAdmissionStandsAlone(t *testing.T) { everyWay(t, badAdmissionStandsAlone) }
+
+func badAdmissionStandsAlone(t *testing.T, b *bundle) {
 	admissions := b.submit(t, 5)
 	admissions[2].Size = 0
 	results, err := b.Admit(t.Context(), admissions)
@@ -161,9 +200,9 @@ func TestABadAdmissionStandsAlone(t *testing.T) {
 	}
 }
 
-func TestOneRunningCrawl(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestOneRunningCrawl(t *testing.T) { everyWay(t, oneRunningCrawl) }
+
+func oneRunningCrawl(t *testing.T, b *bundle) {
 	second := b.crawl
 	second.ID, second.OrgID = uuid.New(), "beta"
 	err := b.StartCrawl(t.Context(), second, []store.Page{{URL: "http://b/", Host: "b"}}, start)
@@ -176,9 +215,9 @@ func TestOneRunningCrawl(t *testing.T) {
 	}
 }
 
-func TestOverdueIsClosedOnceByWhicheverReplica(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestOverdueIsClosedOnceByWhicheverReplica(t *testing.T) { everyWay(t, overdueIsClosedOnce) }
+
+func overdueIsClosedOnce(t *testing.T, b *bundle) {
 	if closed, err := b.CloseOverdue(t.Context(), start.Add(time.Hour)); err != nil || len(closed) != 0 {
 		t.Fatalf("closed %v at the deadline itself, %v", closed, err)
 	}
@@ -186,7 +225,7 @@ func TestOverdueIsClosedOnceByWhicheverReplica(t *testing.T) {
 	var mu sync.Mutex
 	closed := 0
 	for range 8 {
-		replica := store.New(b.db.Pool(t, "ledger"))
+		replica := store.New(b.pool(t))
 		wg.Go(func() {
 			ids, err := replica.CloseOverdue(t.Context(), start.Add(time.Hour+time.Second))
 			if err != nil {
@@ -207,9 +246,9 @@ func TestOverdueIsClosedOnceByWhicheverReplica(t *testing.T) {
 	}
 }
 
-func TestALevelIsClaimedOnce(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestALevelIsClaimedOnce(t *testing.T) { everyWay(t, levelIsClaimedOnce) }
+
+func levelIsClaimedOnce(t *testing.T, b *bundle) {
 	var wg sync.WaitGroup
 	claims := make(chan bool, 8)
 	for range 8 {

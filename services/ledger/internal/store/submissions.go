@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/muniment/muniment/services/ledger/internal/store/db"
 )
@@ -53,13 +52,14 @@ func (s *Store) RecordSubmissions(ctx context.Context, crawl Crawl, submissions 
 		tasks[i], correlations[i], times[i] = sub.TaskID, sub.CorrelationID, sub.SubmittedAt
 		keys[i], errs[i] = sub.ManifestKey, sub.ManifestError
 	}
-	return s.bulk(ctx, func(ctx context.Context, tx pgx.Tx, _ *db.Queries) error {
-		_, err := tx.Exec(ctx, recordSubmissions, crawl.ID, crawl.OrgID, crawl.SubmittedBy, tasks, correlations, times, keys, errs)
-		if err != nil {
-			return fmt.Errorf("recording submissions: %w", err)
-		}
-		return nil
+	err := s.statement(ctx, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, recordSubmissions, crawl.ID, crawl.OrgID, crawl.SubmittedBy, tasks, correlations, times, keys, errs)
+		return err
 	})
+	if err != nil {
+		return fmt.Errorf("recording submissions: %w", err)
+	}
+	return nil
 }
 
 // Submission returns one recorded task, or ErrNoSubmission.

@@ -119,8 +119,7 @@ func (d *Dispatcher) hand(ctx context.Context, order Order) error {
 		return d.levels.LevelDispatched(ctx, order.CrawlID, order.Depth, job)
 	}
 	reason := "the level could not be handed over"
-	var call *CallError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*CallError](err); ok {
 		reason = call.Error()
 	}
 	closed, closeErr := d.levels.LevelNotDispatched(ctx, order.CrawlID, order.Depth, reason, d.now().UTC())

@@ -33,7 +33,7 @@ const (
 type FeedServiceClient interface {
 	// ReadFeed reads every request of one source now, through the very path of
 	// the pollers, and says what each read held. With dry_run nothing is stored
-	// and what is new is only counted. A source that is being read is ABORTED.
+	// and what is new is only counted. A source that is being read is FAILED_PRECONDITION.
 	ReadFeed(ctx context.Context, in *ReadFeedRequest, opts ...grpc.CallOption) (*ReadFeedResponse, error)
 	// ListFeeds lists every source that this archiver polls, with its state.
 	ListFeeds(ctx context.Context, in *ListFeedsRequest, opts ...grpc.CallOption) (*ListFeedsResponse, error)
@@ -75,7 +75,7 @@ func (c *feedServiceClient) ListFeeds(ctx context.Context, in *ListFeedsRequest,
 type FeedServiceServer interface {
 	// ReadFeed reads every request of one source now, through the very path of
 	// the pollers, and says what each read held. With dry_run nothing is stored
-	// and what is new is only counted. A source that is being read is ABORTED.
+	// and what is new is only counted. A source that is being read is FAILED_PRECONDITION.
 	ReadFeed(context.Context, *ReadFeedRequest) (*ReadFeedResponse, error)
 	// ListFeeds lists every source that this archiver polls, with its state.
 	ListFeeds(context.Context, *ListFeedsRequest) (*ListFeedsResponse, error)

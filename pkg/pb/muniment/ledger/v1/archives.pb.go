@@ -29,9 +29,24 @@ const (
 type ListArchivesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exclusive; kept for older callers, and cannot tell equal timestamps apart.
-	Before        *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
-	PageToken     *string                `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
-	PageSize      *int32                 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	Before    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	PageToken *string                `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	PageSize  *int32                 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The source URL exactly, or what it begins with and a "*".
+	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`
+	// The source URL's host, without a port.
+	Host  *string `protobuf:"bytes,5,opt,name=host,proto3,oneof" json:"host,omitempty"`
+	Label *string `protobuf:"bytes,6,opt,name=label,proto3,oneof" json:"label,omitempty"`
+	// The time of the capture; both ends are inside.
+	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	To   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	// What the manifest said of its completeness: true, false, or null where it
+	// said nothing.
+	Complete *string `protobuf:"bytes,9,opt,name=complete,proto3,oneof" json:"complete,omitempty"`
+	CrawlId  *string `protobuf:"bytes,10,opt,name=crawl_id,json=crawlId,proto3,oneof" json:"crawl_id,omitempty"`
+	// The nearest to this time comes first, the earlier of two that are equally
+	// far.
+	At            *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -85,6 +100,62 @@ func (x *ListArchivesRequest) GetPageSize() int32 {
 		return *x.PageSize
 	}
 	return 0
+}
+
+func (x *ListArchivesRequest) GetUrl() string {
+	if x != nil && x.Url != nil {
+		return *x.Url
+	}
+	return ""
+}
+
+func (x *ListArchivesRequest) GetHost() string {
+	if x != nil && x.Host != nil {
+		return *x.Host
+	}
+	return ""
+}
+
+func (x *ListArchivesRequest) GetLabel() string {
+	if x != nil && x.Label != nil {
+		return *x.Label
+	}
+	return ""
+}
+
+func (x *ListArchivesRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListArchivesRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListArchivesRequest) GetComplete() string {
+	if x != nil && x.Complete != nil {
+		return *x.Complete
+	}
+	return ""
+}
+
+func (x *ListArchivesRequest) GetCrawlId() string {
+	if x != nil && x.CrawlId != nil {
+		return *x.CrawlId
+	}
+	return ""
+}
+
+func (x *ListArchivesRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
 }
 
 type ListArchivesResponse struct {
@@ -196,9 +267,12 @@ type Archive struct {
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
 	ObjectKey  string                 `protobuf:"bytes,8,opt,name=object_key,json=objectKey,proto3" json:"object_key,omitempty"`
 	// ok, changed, missing, unreadable or invalid; absent while not looked at.
-	Fixity        *string `protobuf:"bytes,9,opt,name=fixity,proto3,oneof" json:"fixity,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Fixity *string `protobuf:"bytes,9,opt,name=fixity,proto3,oneof" json:"fixity,omitempty"`
+	// How far the capture is from the time that was asked for; absent where none
+	// was.
+	DistanceSeconds *float64 `protobuf:"fixed64,10,opt,name=distance_seconds,json=distanceSeconds,proto3,oneof" json:"distance_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Archive) Reset() {
@@ -294,28 +368,196 @@ func (x *Archive) GetFixity() string {
 	return ""
 }
 
+func (x *Archive) GetDistanceSeconds() float64 {
+	if x != nil && x.DistanceSeconds != nil {
+		return *x.DistanceSeconds
+	}
+	return 0
+}
+
+type GetArchiveProofRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ArchiveId     string                 `protobuf:"bytes,1,opt,name=archive_id,json=archiveId,proto3" json:"archive_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetArchiveProofRequest) Reset() {
+	*x = GetArchiveProofRequest{}
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetArchiveProofRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetArchiveProofRequest) ProtoMessage() {}
+
+func (x *GetArchiveProofRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetArchiveProofRequest.ProtoReflect.Descriptor instead.
+func (*GetArchiveProofRequest) Descriptor() ([]byte, []int) {
+	return file_muniment_ledger_v1_archives_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetArchiveProofRequest) GetArchiveId() string {
+	if x != nil {
+		return x.ArchiveId
+	}
+	return ""
+}
+
+type ArchiveProof struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of the object in hex; absent while none is recorded.
+	Hash          *string      `protobuf:"bytes,1,opt,name=hash,proto3,oneof" json:"hash,omitempty"`
+	Sealed        *ArchiveSeal `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveProof) Reset() {
+	*x = ArchiveProof{}
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveProof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveProof) ProtoMessage() {}
+
+func (x *ArchiveProof) ProtoReflect() protoreflect.Message {
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveProof.ProtoReflect.Descriptor instead.
+func (*ArchiveProof) Descriptor() ([]byte, []int) {
+	return file_muniment_ledger_v1_archives_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ArchiveProof) GetHash() string {
+	if x != nil && x.Hash != nil {
+		return *x.Hash
+	}
+	return ""
+}
+
+func (x *ArchiveProof) GetSealed() *ArchiveSeal {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+// ArchiveSeal says whether a seal holds the hash.
+type ArchiveSeal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// not_sealed.
+	State         string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveSeal) Reset() {
+	*x = ArchiveSeal{}
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveSeal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveSeal) ProtoMessage() {}
+
+func (x *ArchiveSeal) ProtoReflect() protoreflect.Message {
+	mi := &file_muniment_ledger_v1_archives_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveSeal.ProtoReflect.Descriptor instead.
+func (*ArchiveSeal) Descriptor() ([]byte, []int) {
+	return file_muniment_ledger_v1_archives_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ArchiveSeal) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 var File_muniment_ledger_v1_archives_proto protoreflect.FileDescriptor
 
 const file_muniment_ledger_v1_archives_proto_rawDesc = "" +
 	"\n" +
-	"!muniment/ledger/v1/archives.proto\x12\x12muniment.ledger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x01\n" +
+	"!muniment/ledger/v1/archives.proto\x12\x12muniment.ledger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x05\n" +
 	"\x13ListArchivesRequest\x122\n" +
 	"\x06before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12.\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03H\x00R\tpageToken\x88\x01\x01\x12,\n" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xc8\x01(\x01H\x01R\bpageSize\x88\x01\x01B\r\n" +
+	"\xbaH\a\x1a\x05\x18\xc8\x01(\x01H\x01R\bpageSize\x88\x01\x01\x12!\n" +
+	"\x03url\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80@H\x02R\x03url\x88\x01\x01\x12#\n" +
+	"\x04host\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01H\x03R\x04host\x88\x01\x01\x12%\n" +
+	"\x05label\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80@H\x04R\x05label\x88\x01\x01\x12.\n" +
+	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x129\n" +
+	"\bcomplete\x18\t \x01(\tB\x18\xbaH\x15r\x13R\x04trueR\x05falseR\x04nullH\x05R\bcomplete\x88\x01\x01\x12(\n" +
+	"\bcrawl_id\x18\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x06R\acrawlId\x88\x01\x01\x12*\n" +
+	"\x02at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x02at:t\xbaHq\x1ao\n" +
+	"\vat_with_url\x12@at goes with url: the captures of a page are what is near or far\x1a\x1e!has(this.at) || has(this.url)B\r\n" +
 	"\v_page_tokenB\f\n" +
 	"\n" +
-	"_page_size\"\x90\x01\n" +
+	"_page_sizeB\x06\n" +
+	"\x04_urlB\a\n" +
+	"\x05_hostB\b\n" +
+	"\x06_labelB\v\n" +
+	"\t_completeB\v\n" +
+	"\t_crawl_id\"\x90\x01\n" +
 	"\x14ListArchivesResponse\x127\n" +
 	"\barchives\x18\x01 \x03(\v2\x1b.muniment.ledger.v1.ArchiveR\barchives\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
 	"\x10_next_page_token\"<\n" +
 	"\x11GetArchiveRequest\x12'\n" +
 	"\n" +
-	"archive_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tarchiveId\"\xd1\x02\n" +
+	"archive_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tarchiveId\"\x96\x03\n" +
 	"\aArchive\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -328,14 +570,27 @@ const file_muniment_ledger_v1_archives_proto_rawDesc = "" +
 	"capturedAt\x12\x1d\n" +
 	"\n" +
 	"object_key\x18\b \x01(\tR\tobjectKey\x12\x1b\n" +
-	"\x06fixity\x18\t \x01(\tH\x02R\x06fixity\x88\x01\x01B\x10\n" +
+	"\x06fixity\x18\t \x01(\tH\x02R\x06fixity\x88\x01\x01\x12.\n" +
+	"\x10distance_seconds\x18\n" +
+	" \x01(\x01H\x03R\x0fdistanceSeconds\x88\x01\x01B\x10\n" +
 	"\x0e_wacz_completeB\t\n" +
 	"\a_signedB\t\n" +
-	"\a_fixity2\x80\x02\n" +
+	"\a_fixityB\x13\n" +
+	"\x11_distance_seconds\"A\n" +
+	"\x16GetArchiveProofRequest\x12'\n" +
+	"\n" +
+	"archive_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tarchiveId\"i\n" +
+	"\fArchiveProof\x12\x17\n" +
+	"\x04hash\x18\x01 \x01(\tH\x00R\x04hash\x88\x01\x01\x127\n" +
+	"\x06sealed\x18\x02 \x01(\v2\x1f.muniment.ledger.v1.ArchiveSealR\x06sealedB\a\n" +
+	"\x05_hash\"#\n" +
+	"\vArchiveSeal\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state2\x8c\x03\n" +
 	"\x0eArchiveService\x12x\n" +
 	"\fListArchives\x12'.muniment.ledger.v1.ListArchivesRequest\x1a(.muniment.ledger.v1.ListArchivesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/archives\x12t\n" +
 	"\n" +
-	"GetArchive\x12%.muniment.ledger.v1.GetArchiveRequest\x1a\x1b.muniment.ledger.v1.Archive\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/archives/{archive_id}B\xd2\x01\n" +
+	"GetArchive\x12%.muniment.ledger.v1.GetArchiveRequest\x1a\x1b.muniment.ledger.v1.Archive\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/archives/{archive_id}\x12\x89\x01\n" +
+	"\x0fGetArchiveProof\x12*.muniment.ledger.v1.GetArchiveProofRequest\x1a .muniment.ledger.v1.ArchiveProof\"(\x82\xd3\xe4\x93\x02\"\x12 /api/archives/{archive_id}/proofB\xd2\x01\n" +
 	"\x16com.muniment.ledger.v1B\rArchivesProtoP\x01Z?github.com/muniment/muniment/pkg/pb/muniment/ledger/v1;ledgerv1\xa2\x02\x03MLX\xaa\x02\x12Muniment.Ledger.V1\xca\x02\x12Muniment\\Ledger\\V1\xe2\x02\x1eMuniment\\Ledger\\V1\\GPBMetadata\xea\x02\x14Muniment::Ledger::V1b\x06proto3"
 
 var (
@@ -350,27 +605,36 @@ func file_muniment_ledger_v1_archives_proto_rawDescGZIP() []byte {
 	return file_muniment_ledger_v1_archives_proto_rawDescData
 }
 
-var file_muniment_ledger_v1_archives_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_muniment_ledger_v1_archives_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_muniment_ledger_v1_archives_proto_goTypes = []any{
-	(*ListArchivesRequest)(nil),   // 0: muniment.ledger.v1.ListArchivesRequest
-	(*ListArchivesResponse)(nil),  // 1: muniment.ledger.v1.ListArchivesResponse
-	(*GetArchiveRequest)(nil),     // 2: muniment.ledger.v1.GetArchiveRequest
-	(*Archive)(nil),               // 3: muniment.ledger.v1.Archive
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*ListArchivesRequest)(nil),    // 0: muniment.ledger.v1.ListArchivesRequest
+	(*ListArchivesResponse)(nil),   // 1: muniment.ledger.v1.ListArchivesResponse
+	(*GetArchiveRequest)(nil),      // 2: muniment.ledger.v1.GetArchiveRequest
+	(*Archive)(nil),                // 3: muniment.ledger.v1.Archive
+	(*GetArchiveProofRequest)(nil), // 4: muniment.ledger.v1.GetArchiveProofRequest
+	(*ArchiveProof)(nil),           // 5: muniment.ledger.v1.ArchiveProof
+	(*ArchiveSeal)(nil),            // 6: muniment.ledger.v1.ArchiveSeal
+	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
 }
 var file_muniment_ledger_v1_archives_proto_depIdxs = []int32{
-	4, // 0: muniment.ledger.v1.ListArchivesRequest.before:type_name -> google.protobuf.Timestamp
-	3, // 1: muniment.ledger.v1.ListArchivesResponse.archives:type_name -> muniment.ledger.v1.Archive
-	4, // 2: muniment.ledger.v1.Archive.captured_at:type_name -> google.protobuf.Timestamp
-	0, // 3: muniment.ledger.v1.ArchiveService.ListArchives:input_type -> muniment.ledger.v1.ListArchivesRequest
-	2, // 4: muniment.ledger.v1.ArchiveService.GetArchive:input_type -> muniment.ledger.v1.GetArchiveRequest
-	1, // 5: muniment.ledger.v1.ArchiveService.ListArchives:output_type -> muniment.ledger.v1.ListArchivesResponse
-	3, // 6: muniment.ledger.v1.ArchiveService.GetArchive:output_type -> muniment.ledger.v1.Archive
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	7,  // 0: muniment.ledger.v1.ListArchivesRequest.before:type_name -> google.protobuf.Timestamp
+	7,  // 1: muniment.ledger.v1.ListArchivesRequest.from:type_name -> google.protobuf.Timestamp
+	7,  // 2: muniment.ledger.v1.ListArchivesRequest.to:type_name -> google.protobuf.Timestamp
+	7,  // 3: muniment.ledger.v1.ListArchivesRequest.at:type_name -> google.protobuf.Timestamp
+	3,  // 4: muniment.ledger.v1.ListArchivesResponse.archives:type_name -> muniment.ledger.v1.Archive
+	7,  // 5: muniment.ledger.v1.Archive.captured_at:type_name -> google.protobuf.Timestamp
+	6,  // 6: muniment.ledger.v1.ArchiveProof.sealed:type_name -> muniment.ledger.v1.ArchiveSeal
+	0,  // 7: muniment.ledger.v1.ArchiveService.ListArchives:input_type -> muniment.ledger.v1.ListArchivesRequest
+	2,  // 8: muniment.ledger.v1.ArchiveService.GetArchive:input_type -> muniment.ledger.v1.GetArchiveRequest
+	4,  // 9: muniment.ledger.v1.ArchiveService.GetArchiveProof:input_type -> muniment.ledger.v1.GetArchiveProofRequest
+	1,  // 10: muniment.ledger.v1.ArchiveService.ListArchives:output_type -> muniment.ledger.v1.ListArchivesResponse
+	3,  // 11: muniment.ledger.v1.ArchiveService.GetArchive:output_type -> muniment.ledger.v1.Archive
+	5,  // 12: muniment.ledger.v1.ArchiveService.GetArchiveProof:output_type -> muniment.ledger.v1.ArchiveProof
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_muniment_ledger_v1_archives_proto_init() }
@@ -381,13 +645,14 @@ func file_muniment_ledger_v1_archives_proto_init() {
 	file_muniment_ledger_v1_archives_proto_msgTypes[0].OneofWrappers = []any{}
 	file_muniment_ledger_v1_archives_proto_msgTypes[1].OneofWrappers = []any{}
 	file_muniment_ledger_v1_archives_proto_msgTypes[3].OneofWrappers = []any{}
+	file_muniment_ledger_v1_archives_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_muniment_ledger_v1_archives_proto_rawDesc), len(file_muniment_ledger_v1_archives_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ArchiveService_ListArchives_FullMethodName = "/muniment.ledger.v1.ArchiveService/ListArchives"
-	ArchiveService_GetArchive_FullMethodName   = "/muniment.ledger.v1.ArchiveService/GetArchive"
+	ArchiveService_ListArchives_FullMethodName    = "/muniment.ledger.v1.ArchiveService/ListArchives"
+	ArchiveService_GetArchive_FullMethodName      = "/muniment.ledger.v1.ArchiveService/GetArchive"
+	ArchiveService_GetArchiveProof_FullMethodName = "/muniment.ledger.v1.ArchiveService/GetArchiveProof"
 )
 
 // ArchiveServiceClient is the client API for ArchiveService service.
@@ -36,6 +37,9 @@ type ArchiveServiceClient interface {
 	ListArchives(ctx context.Context, in *ListArchivesRequest, opts ...grpc.CallOption) (*ListArchivesResponse, error)
 	// GetArchive returns one row, visible as the archive is.
 	GetArchive(ctx context.Context, in *GetArchiveRequest, opts ...grpc.CallOption) (*Archive, error)
+	// GetArchiveProof tells the hash of the archive's object and the seal that
+	// holds it, visible as the archive is.
+	GetArchiveProof(ctx context.Context, in *GetArchiveProofRequest, opts ...grpc.CallOption) (*ArchiveProof, error)
 }
 
 type archiveServiceClient struct {
@@ -66,6 +70,16 @@ func (c *archiveServiceClient) GetArchive(ctx context.Context, in *GetArchiveReq
 	return out, nil
 }
 
+func (c *archiveServiceClient) GetArchiveProof(ctx context.Context, in *GetArchiveProofRequest, opts ...grpc.CallOption) (*ArchiveProof, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ArchiveProof)
+	err := c.cc.Invoke(ctx, ArchiveService_GetArchiveProof_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ArchiveServiceServer is the server API for ArchiveService service.
 // All implementations must embed UnimplementedArchiveServiceServer
 // for forward compatibility.
@@ -77,6 +91,9 @@ type ArchiveServiceServer interface {
 	ListArchives(context.Context, *ListArchivesRequest) (*ListArchivesResponse, error)
 	// GetArchive returns one row, visible as the archive is.
 	GetArchive(context.Context, *GetArchiveRequest) (*Archive, error)
+	// GetArchiveProof tells the hash of the archive's object and the seal that
+	// holds it, visible as the archive is.
+	GetArchiveProof(context.Context, *GetArchiveProofRequest) (*ArchiveProof, error)
 	mustEmbedUnimplementedArchiveServiceServer()
 }
 
@@ -92,6 +109,9 @@ func (UnimplementedArchiveServiceServer) ListArchives(context.Context, *ListArch
 }
 func (UnimplementedArchiveServiceServer) GetArchive(context.Context, *GetArchiveRequest) (*Archive, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetArchive not implemented")
+}
+func (UnimplementedArchiveServiceServer) GetArchiveProof(context.Context, *GetArchiveProofRequest) (*ArchiveProof, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetArchiveProof not implemented")
 }
 func (UnimplementedArchiveServiceServer) mustEmbedUnimplementedArchiveServiceServer() {}
 func (UnimplementedArchiveServiceServer) testEmbeddedByValue()                        {}
@@ -150,6 +170,24 @@ func _ArchiveService_GetArchive_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ArchiveService_GetArchiveProof_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetArchiveProofRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ArchiveServiceServer).GetArchiveProof(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ArchiveService_GetArchiveProof_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ArchiveServiceServer).GetArchiveProof(ctx, req.(*GetArchiveProofRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ArchiveService_ServiceDesc is the grpc.ServiceDesc for ArchiveService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +202,10 @@ var ArchiveService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetArchive",
 			Handler:    _ArchiveService_GetArchive_Handler,
+		},
+		{
+			MethodName: "GetArchiveProof",
+			Handler:    _ArchiveService_GetArchiveProof_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -141,11 +141,12 @@ type StartCrawlRequest struct {
 	MaxDepth    *int32       `protobuf:"varint,4,opt,name=max_depth,json=maxDepth,proto3,oneof" json:"max_depth,omitempty"`
 	MaxPages    *int32       `protobuf:"varint,5,opt,name=max_pages,json=maxPages,proto3,oneof" json:"max_pages,omitempty"`
 	// Milliseconds between two captures of one host.
-	PerHostDelayMs  *int32  `protobuf:"varint,6,opt,name=per_host_delay_ms,json=perHostDelayMs,proto3,oneof" json:"per_host_delay_ms,omitempty"`
-	HostParallelism *int32  `protobuf:"varint,7,opt,name=host_parallelism,json=hostParallelism,proto3,oneof" json:"host_parallelism,omitempty"`
-	OrgId           *string `protobuf:"bytes,8,opt,name=org_id,json=orgId,proto3,oneof" json:"org_id,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	PerHostDelayMs  *int32 `protobuf:"varint,6,opt,name=per_host_delay_ms,json=perHostDelayMs,proto3,oneof" json:"per_host_delay_ms,omitempty"`
+	HostParallelism *int32 `protobuf:"varint,7,opt,name=host_parallelism,json=hostParallelism,proto3,oneof" json:"host_parallelism,omitempty"`
+	// A name that identity.CheckOrganization takes, as everywhere.
+	OrgId         *string `protobuf:"bytes,8,opt,name=org_id,json=orgId,proto3,oneof" json:"org_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartCrawlRequest) Reset() {
@@ -1397,7 +1398,7 @@ const file_muniment_ledger_v1_crawls_proto_rawDesc = "" +
 	"\rorganizations\x18\x02 \x03(\tR\rorganizations\x12\x1d\n" +
 	"\n" +
 	"can_submit\x18\x03 \x01(\bR\tcanSubmit\x12\x1b\n" +
-	"\tsubmit_to\x18\x04 \x03(\tR\bsubmitTo\"\xc1\a\n" +
+	"\tsubmit_to\x18\x04 \x03(\tR\bsubmitTo\"\xb5\a\n" +
 	"\x11StartCrawlRequest\x12(\n" +
 	"\x05seeds\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90N\"\ar\x05\x10\x01\x18\x80@R\x05seeds\x12B\n" +
 	"\ffrom_targets\x18\x02 \x01(\v2\x1f.muniment.ledger.v1.FromTargetsR\vfromTargets\x128\n" +
@@ -1407,9 +1408,8 @@ const file_muniment_ledger_v1_crawls_proto_rawDesc = "" +
 	"\tmax_pages\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x02R\bmaxPages\x88\x01\x01\x12;\n" +
 	"\x11per_host_delay_ms\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\xcf$(\x00H\x03R\x0eperHostDelayMs\x88\x01\x01\x129\n" +
-	"\x10host_parallelism\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18 (\x01H\x04R\x0fhostParallelism\x88\x01\x01\x12&\n" +
-	"\x06org_id\x18\b \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x05orgId\x88\x01\x01:\xac\x03\xbaH\xa8\x03\x1a\x8c\x01\n" +
+	"\x10host_parallelism\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18 (\x01H\x04R\x0fhostParallelism\x88\x01\x01\x12\x1a\n" +
+	"\x06org_id\x18\b \x01(\tH\x05R\x05orgId\x88\x01\x01:\xac\x03\xbaH\xa8\x03\x1a\x8c\x01\n" +
 	"\x10seeds_or_targets\x12Gexactly one of seeds and fromTargets is required, and neither was given\x1a/this.seeds.size() > 0 || has(this.from_targets)\x1a\x8e\x01\n" +
 	"\x11seeds_and_targets\x12Eexactly one of seeds and fromTargets is required, and both were given\x1a2!(this.seeds.size() > 0 && has(this.from_targets))\x1a\x85\x01\n" +
 	"\x16max_depth_from_targets\x12#maxDepth must be 0 with fromTargets\x1aF!has(this.from_targets) || !has(this.max_depth) || this.max_depth == 0B\b\n" +
@@ -1511,10 +1511,9 @@ const file_muniment_ledger_v1_crawls_proto_rawDesc = "" +
 	"\x10StopCrawlRequest\x12#\n" +
 	"\bcrawl_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\acrawlId\"-\n" +
 	"\x11StopCrawlResponse\x12\x18\n" +
-	"\astopped\x18\x01 \x01(\bR\astopped\"\xcd\x01\n" +
-	"\x11ListCrawlsRequest\x12&\n" +
-	"\x06org_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x05orgId\x88\x01\x01\x12<\n" +
+	"\astopped\x18\x01 \x01(\bR\astopped\"\xc1\x01\n" +
+	"\x11ListCrawlsRequest\x12\x1a\n" +
+	"\x06org_id\x18\x01 \x01(\tH\x00R\x05orgId\x88\x01\x01\x12<\n" +
 	"\x05state\x18\x02 \x01(\tB!\xbaH\x1er\x1cR\arunningR\tsucceededR\x06failedH\x01R\x05state\x88\x01\x01\x12.\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\n" +
@@ -1547,15 +1546,15 @@ const file_muniment_ledger_v1_crawls_proto_rawDesc = "" +
 	"\x05error\x18\x0e \x01(\tH\x01R\x05error\x88\x01\x01\x122\n" +
 	"\blast_job\x18\x0f \x01(\v2\x17.muniment.ledger.v1.JobR\alastJobB\x0e\n" +
 	"\f_stop_reasonB\b\n" +
-	"\x06_error2\xce\x06\n" +
+	"\x06_error2\xd2\x06\n" +
 	"\fCrawlService\x12]\n" +
 	"\x05GetMe\x12 .muniment.ledger.v1.GetMeRequest\x1a!.muniment.ledger.v1.GetMeResponse\"\x0f\x82\xd3\xe4\x93\x02\t\x12\a/api/me\x12s\n" +
 	"\n" +
 	"StartCrawl\x12%.muniment.ledger.v1.StartCrawlRequest\x1a&.muniment.ledger.v1.StartCrawlResponse\"\x16\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/crawls\x12j\n" +
 	"\bGetCrawl\x12#.muniment.ledger.v1.GetCrawlRequest\x1a\x19.muniment.ledger.v1.Crawl\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/api/crawls/{crawl_id}\x12\x87\x01\n" +
 	"\vReportLevel\x12&.muniment.ledger.v1.ReportLevelRequest\x1a'.muniment.ledger.v1.ReportLevelResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/api/crawls/{crawl_id}/pages\x12\x82\x01\n" +
-	"\tFailCrawl\x12$.muniment.ledger.v1.FailCrawlRequest\x1a%.muniment.ledger.v1.FailCrawlResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/crawls/{crawl_id}/failed\x12}\n" +
-	"\tStopCrawl\x12$.muniment.ledger.v1.StopCrawlRequest\x1a%.muniment.ledger.v1.StopCrawlResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x1b/api/crawls/{crawl_id}/stop\x12p\n" +
+	"\tFailCrawl\x12$.muniment.ledger.v1.FailCrawlRequest\x1a%.muniment.ledger.v1.FailCrawlResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/crawls/{crawl_id}/failed\x12\x80\x01\n" +
+	"\tStopCrawl\x12$.muniment.ledger.v1.StopCrawlRequest\x1a%.muniment.ledger.v1.StopCrawlResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/crawls/{crawl_id}/stop\x12p\n" +
 	"\n" +
 	"ListCrawls\x12%.muniment.ledger.v1.ListCrawlsRequest\x1a&.muniment.ledger.v1.ListCrawlsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/api/crawlsB\xd0\x01\n" +
 	"\x16com.muniment.ledger.v1B\vCrawlsProtoP\x01Z?github.com/muniment/muniment/pkg/pb/muniment/ledger/v1;ledgerv1\xa2\x02\x03MLX\xaa\x02\x12Muniment.Ledger.V1\xca\x02\x12Muniment\\Ledger\\V1\xe2\x02\x1eMuniment\\Ledger\\V1\\GPBMetadata\xea\x02\x14Muniment::Ledger::V1b\x06proto3"

@@ -45,119 +45,13 @@ func (q *Queries) GetArchive(ctx context.Context, id uuid.UUID) (GetArchiveRow, 
 	return i, err
 }
 
-const listArchives = `-- name: ListArchives :many
-SELECT id, task_id, source_url, labels, wacz_complete, signed, captured_at, object_key
-FROM archives
-WHERE (captured_at, id) < ($1::timestamptz, $2::uuid)
-ORDER BY captured_at DESC, id DESC
-LIMIT $3
+const getArchiveHash = `-- name: GetArchiveHash :one
+SELECT sha256 FROM archives WHERE id = $1
 `
 
-type ListArchivesParams struct {
-	CapturedAt time.Time
-	ID         uuid.UUID
-	PageSize   int32
-}
-
-type ListArchivesRow struct {
-	ID           uuid.UUID
-	TaskID       uuid.UUID
-	SourceUrl    string
-	Labels       []string
-	WaczComplete *bool
-	Signed       *bool
-	CapturedAt   time.Time
-	ObjectKey    string
-}
-
-// Newest first after a position. The last page of a listing ends where the rows
-// end, so equal times are told apart by id.
-func (q *Queries) ListArchives(ctx context.Context, arg ListArchivesParams) ([]ListArchivesRow, error) {
-	rows, err := q.db.Query(ctx, listArchives, arg.CapturedAt, arg.ID, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListArchivesRow
-	for rows.Next() {
-		var i ListArchivesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.TaskID,
-			&i.SourceUrl,
-			&i.Labels,
-			&i.WaczComplete,
-			&i.Signed,
-			&i.CapturedAt,
-			&i.ObjectKey,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listArchivesAmong = `-- name: ListArchivesAmong :many
-SELECT id, task_id, source_url, labels, wacz_complete, signed, captured_at, object_key
-FROM archives
-WHERE id = ANY($1::uuid[]) AND (captured_at, id) < ($2::timestamptz, $3::uuid)
-ORDER BY captured_at DESC, id DESC
-LIMIT $4
-`
-
-type ListArchivesAmongParams struct {
-	Ids        []uuid.UUID
-	CapturedAt time.Time
-	ID         uuid.UUID
-	PageSize   int32
-}
-
-type ListArchivesAmongRow struct {
-	ID           uuid.UUID
-	TaskID       uuid.UUID
-	SourceUrl    string
-	Labels       []string
-	WaczComplete *bool
-	Signed       *bool
-	CapturedAt   time.Time
-	ObjectKey    string
-}
-
-// The same, of archives that are known by their ids.
-func (q *Queries) ListArchivesAmong(ctx context.Context, arg ListArchivesAmongParams) ([]ListArchivesAmongRow, error) {
-	rows, err := q.db.Query(ctx, listArchivesAmong,
-		arg.Ids,
-		arg.CapturedAt,
-		arg.ID,
-		arg.PageSize,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListArchivesAmongRow
-	for rows.Next() {
-		var i ListArchivesAmongRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.TaskID,
-			&i.SourceUrl,
-			&i.Labels,
-			&i.WaczComplete,
-			&i.Signed,
-			&i.CapturedAt,
-			&i.ObjectKey,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) GetArchiveHash(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	row := q.db.QueryRow(ctx, getArchiveHash, id)
+	var sha256 []byte
+	err := row.Scan(&sha256)
+	return sha256, err
 }

@@ -103,3 +103,27 @@ type CrawlPage struct {
 	FinishedAt  *time.Time
 	ReportedAt  *time.Time
 }
+
+type Share struct {
+	ArchiveID uuid.UUID
+	Subject   string
+	GrantedBy string
+	GrantedAt time.Time
+	Until     time.Time
+}
+
+type Tombstone struct {
+	ArchiveID       uuid.UUID
+	TaskID          uuid.UUID
+	Bucket          string
+	ObjectKey       string
+	ObjectVersionID *string
+	ObjectEtag      string
+	Sha256          []byte
+	DeletedBy       string
+	DeletedAt       time.Time
+	ObjectRemovedAt *time.Time
+	Note            *string
+	Attempts        int32
+	NextAttemptAt   *time.Time
+}

@@ -24,27 +24,6 @@ func (q *Queries) DeleteHoles(ctx context.Context, tasks []uuid.UUID) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const getArchiveByObject = `-- name: GetArchiveByObject :one
-SELECT id, task_id FROM archives WHERE bucket = $1 AND object_key = $2
-`
-
-type GetArchiveByObjectParams struct {
-	Bucket    string
-	ObjectKey string
-}
-
-type GetArchiveByObjectRow struct {
-	ID     uuid.UUID
-	TaskID uuid.UUID
-}
-
-func (q *Queries) GetArchiveByObject(ctx context.Context, arg GetArchiveByObjectParams) (GetArchiveByObjectRow, error) {
-	row := q.db.QueryRow(ctx, getArchiveByObject, arg.Bucket, arg.ObjectKey)
-	var i GetArchiveByObjectRow
-	err := row.Scan(&i.ID, &i.TaskID)
-	return i, err
-}
-
 const getArchiveLocation = `-- name: GetArchiveLocation :one
 SELECT id, bucket, object_key, object_version_id, object_etag, object_size FROM archives WHERE id = $1
 `

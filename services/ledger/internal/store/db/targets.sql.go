@@ -7,7 +7,47 @@ package db
 
 import (
 	"context"
+	"time"
 )
+
+const deleteTarget = `-- name: DeleteTarget :execrows
+DELETE FROM capture_targets WHERE id = $1
+`
+
+func (q *Queries) DeleteTarget(ctx context.Context, id int64) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteTarget, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const getTarget = `-- name: GetTarget :one
+SELECT id, org_id, url, labels, enabled, created_at FROM capture_targets WHERE id = $1
+`
+
+type GetTargetRow struct {
+	ID        int64
+	OrgID     string
+	Url       string
+	Labels    []string
+	Enabled   bool
+	CreatedAt time.Time
+}
+
+func (q *Queries) GetTarget(ctx context.Context, id int64) (GetTargetRow, error) {
+	row := q.db.QueryRow(ctx, getTarget, id)
+	var i GetTargetRow
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.Url,
+		&i.Labels,
+		&i.Enabled,
+		&i.CreatedAt,
+	)
+	return i, err
+}
 
 const listEnabledTargets = `-- name: ListEnabledTargets :many
 SELECT url FROM capture_targets WHERE org_id = $1 AND enabled ORDER BY id LIMIT $2
@@ -36,4 +76,89 @@ func (q *Queries) ListEnabledTargets(ctx context.Context, arg ListEnabledTargets
 		return nil, err
 	}
 	return items, nil
+}
+
+const listTargets = `-- name: ListTargets :many
+SELECT id, org_id, url, labels, enabled, created_at
+FROM capture_targets
+WHERE org_id = $1 AND id > $2
+ORDER BY id
+LIMIT $3
+`
+
+type ListTargetsParams struct {
+	OrgID    string
+	After    int64
+	PageSize int32
+}
+
+type ListTargetsRow struct {
+	ID        int64
+	OrgID     string
+	Url       string
+	Labels    []string
+	Enabled   bool
+	CreatedAt time.Time
+}
+
+func (q *Queries) ListTargets(ctx context.Context, arg ListTargetsParams) ([]ListTargetsRow, error) {
+	rows, err := q.db.Query(ctx, listTargets, arg.OrgID, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTargetsRow
+	for rows.Next() {
+		var i ListTargetsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Url,
+			&i.Labels,
+			&i.Enabled,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const setTargetEnabled = `-- name: SetTargetEnabled :one
+UPDATE capture_targets SET enabled = $1, updated_at = $2
+WHERE id = $3
+RETURNING id, org_id, url, labels, enabled, created_at
+`
+
+type SetTargetEnabledParams struct {
+	Enabled bool
+	Now     time.Time
+	ID      int64
+}
+
+type SetTargetEnabledRow struct {
+	ID        int64
+	OrgID     string
+	Url       string
+	Labels    []string
+	Enabled   bool
+	CreatedAt time.Time
+}
+
+func (q *Queries) SetTargetEnabled(ctx context.Context, arg SetTargetEnabledParams) (SetTargetEnabledRow, error) {
+	row := q.db.QueryRow(ctx, setTargetEnabled, arg.Enabled, arg.Now, arg.ID)
+	var i SetTargetEnabledRow
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.Url,
+		&i.Labels,
+		&i.Enabled,
+		&i.CreatedAt,
+	)
+	return i, err
 }

@@ -4,9 +4,6 @@ DELETE FROM capture_holes WHERE task_id = ANY(@tasks::uuid[]);
 -- name: GetArchiveLocation :one
 SELECT id, bucket, object_key, object_version_id, object_etag, object_size FROM archives WHERE id = $1;
 
--- name: GetArchiveByObject :one
-SELECT id, task_id FROM archives WHERE bucket = $1 AND object_key = $2;
-
 -- name: GetSubmission :one
 SELECT s.task_id, s.correlation_id, s.org_id, s.submitted_by, s.submitted_at, s.manifest_key, s.crawl_id, c.sink_prefix
 FROM capture_submissions s LEFT JOIN crawls c ON c.id = s.crawl_id
