@@ -35,7 +35,7 @@ type settings struct {
 	// Workers is how many requests to the engine run at once, and BatchRows how
 	// many rows a worker takes at a time.
 	Workers   int `env:"WORKERS" envDefault:"4"`
-	BatchRows int `env:"BATCH_ROWS" envDefault:"100"`
+	BatchRows int `env:"BATCH_ROWS" envDefault:"300"`
 	// TuplesPerRequest is the engine's own limit for one write
 	// (OPENFGA_MAX_TUPLES_PER_WRITE); BytesPerRequest stays below its limit for
 	// a message, which is about 600 kB.
@@ -118,6 +118,8 @@ func run(ctx context.Context, environ []string) error {
 			outboxrelayv1.OutboxService_ListDead_FullMethodName: {"operator"},
 			outboxrelayv1.OutboxService_Retry_FullMethodName:    {"operator"},
 			outboxrelayv1.OutboxService_Drain_FullMethodName:    {"operator"},
+			// The ledger tells whoever shares or deletes whether it has arrived.
+			outboxrelayv1.OutboxService_WaitDelivered_FullMethodName: {"ledger"},
 		},
 		Checks:           []grpcx.Check{{Name: "database", Run: queue.Ready}, {Name: "authorization engine", Run: engine.Ready}},
 		MaxConnectionAge: cfg.MaxConnectionAge,

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muniment/muniment/pkg/testkit"
 )
@@ -26,9 +28,11 @@ func TestSettings(t *testing.T) {
 		"MUNIMENT_RELAY_OPENFGA_TIMEOUT=4s":      "at most 3s",
 		"MUNIMENT_RELAY_DATABASE_MODE=session":   "DATABASE_MODE",
 		"MUNIMENT_RELAY_OPENFGA_STORE_ID=latest": "OPENFGA_STORE_ID",
-		"MUNIMENT_RELAY_DATABASE_URL=":           "DATABASE_URL",
+		"MUNIMENT_RELAY_DATABASE_URL=mysql://x":  "DATABASE_URL",
 	} {
-		err := run(t.Context(), append(environ, setting))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := run(ctx, append(environ, setting))
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v", setting, err)
 		}

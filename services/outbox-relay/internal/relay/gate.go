@@ -24,6 +24,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	failures int
+	outages  int // how often the gate was closed, ever
 	until    time.Time
 	probing  bool
 	changed  chan struct{} // closed, and replaced, at each change
@@ -81,6 +82,7 @@ func (g *gate) fail(retryAfter time.Duration) {
 	}
 	wait := min(firstWait<<min(g.failures, 10), longestWait)
 	g.failures++
+	g.outages++
 	g.until = g.now().Add(wait/2 + rand.N(wait/2))
 	if asked.After(g.until) {
 		g.until = asked
@@ -96,6 +98,20 @@ func (g *gate) succeed() {
 		g.failures, g.until = 0, time.Time{}
 		g.change()
 	}
+}
+
+// outage changes each time that the gate is closed.
+func (g *gate) outage() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.outages
+}
+
+// closed says whether the engine was away when it was last asked.
+func (g *gate) closed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failures > 0
 }
 
 // tryNow ends a wait early, at an operator's word.

@@ -31,6 +31,7 @@ func TestCommitOrderIsTheOrderOfIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer func() { _ = begun.Rollback(context.Background()) }()
 			if _, err := begun.Exec(t.Context(), "SELECT 1"); err != nil {
 				t.Fatal(err)
 			}
@@ -38,6 +39,7 @@ func TestCommitOrderIsTheOrderOfIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer func() { _ = other.Rollback(context.Background()) }()
 			if _, err := other.Exec(t.Context(), insert, payload{Writes: []fga.Tuple{tuple}}.json(t)); err != nil {
 				t.Fatal(err)
 			}

@@ -41,18 +41,14 @@ func parse(row store.Row) (*delivery, error) {
 		return nil, fmt.Errorf("reading the payload: %w", err)
 	}
 	d := &delivery{row: row, done: row.TuplesDone}
-	seen := make(map[string]bool)
+	seen := make(map[spelling]bool)
 	add := func(o op) error {
-		spelling, err := json.Marshal(o.tuple) // sorts the keys of a condition's context
-		if err != nil {
-			return fmt.Errorf("spelling a tuple: %w", err)
-		}
-		id := fmt.Sprint(o.delete, string(spelling))
-		if !seen[id] {
-			seen[id] = true
+		s, err := spellingOf(o)
+		if err == nil && !seen[s] {
+			seen[s] = true
 			d.ops = append(d.ops, o)
 		}
-		return nil
+		return err
 	}
 	for _, raw := range payload.Deletes {
 		var key fga.Key
@@ -78,6 +74,26 @@ func parse(row store.Row) (*delivery, error) {
 	}
 	d.ops = d.ops[min(d.done, len(d.ops)):]
 	return d, nil
+}
+
+// spelling is what two ops have in common when they are the same.
+type spelling struct {
+	key       fga.Key
+	condition string
+	delete    bool
+}
+
+func spellingOf(o op) (spelling, error) {
+	s := spelling{key: o.tuple.Key(), delete: o.delete}
+	if o.tuple.Condition == nil {
+		return s, nil
+	}
+	condition, err := json.Marshal(o.tuple.Condition) // sorts the keys of its context
+	if err != nil {
+		return spelling{}, fmt.Errorf("spelling a condition: %w", err)
+	}
+	s.condition = string(condition)
+	return s, nil
 }
 
 func decode(raw []byte, into any) error {

@@ -55,7 +55,7 @@ type listener interface {
 
 // Settings of a relay.
 type Settings struct {
-	// Workers is how many requests run at once.
+	// Workers is how many requests run at once, and how many claims are held.
 	Workers int
 	// BatchRows bounds one claim.
 	BatchRows int
@@ -104,6 +104,8 @@ type Relay struct {
 	now      func() time.Time
 
 	gate *gate
+	// turns holds a token for each request that runs.
+	turns chan struct{}
 	// wake holds a token for each worker that should look now.
 	wake chan struct{}
 }
@@ -116,7 +118,7 @@ func New(queue outbox, write engine, listen listener, settings Settings, registr
 	return &Relay{
 		outbox: queue, engine: write, listener: listen, settings: settings,
 		metrics: newMetrics(registry, now), log: log, now: now,
-		gate: newGate(now), wake: make(chan struct{}, settings.Workers),
+		gate: newGate(now), turns: make(chan struct{}, settings.Workers), wake: make(chan struct{}, settings.Workers),
 	}, nil
 }
 

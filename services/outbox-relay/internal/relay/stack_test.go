@@ -32,7 +32,7 @@ type stack struct {
 	queue  *store.Store
 }
 
-func newStack(t *testing.T) *stack {
+func newStack(t testing.TB) *stack {
 	t.Helper()
 	db := testkit.Postgres(t)
 	engine := testkit.OpenFGA(t)
@@ -43,7 +43,7 @@ func newStack(t *testing.T) *stack {
 }
 
 // clientVia is a client of the test's store that reaches the engine at url.
-func (s *stack) clientVia(t *testing.T, url string) *fga.Client {
+func (s *stack) clientVia(t testing.TB, url string) *fga.Client {
 	t.Helper()
 	client, err := fga.New(config.OpenFGA{APIURL: url, StoreID: s.engine.StoreID, ModelID: s.engine.ModelID, Timeout: 3 * time.Second}, time.Now)
 	if err != nil {
@@ -68,7 +68,7 @@ type engine interface {
 
 // start runs a relay until the test's end or until stop is called, which waits
 // for it. It polls only; TestNotificationsMakeItFast has the listener.
-func (s *stack) start(t *testing.T, to engine, settings relay.Settings) (stop func()) {
+func (s *stack) start(t testing.TB, to engine, settings relay.Settings) (stop func()) {
 	t.Helper()
 	_, stop = s.startWith(t, to, nil, settings)
 	return stop
@@ -78,7 +78,7 @@ type listener interface {
 	Listen(ctx context.Context, queued func()) error
 }
 
-func (s *stack) startWith(t *testing.T, to engine, listen listener, settings relay.Settings) (*relay.Relay, func()) {
+func (s *stack) startWith(t testing.TB, to engine, listen listener, settings relay.Settings) (*relay.Relay, func()) {
 	t.Helper()
 	log := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 	r, err := relay.New(s.queue, to, listen, settings, prometheus.NewRegistry(), log, time.Now)
@@ -107,7 +107,7 @@ type payload struct {
 // insert queues as the ledger does: the payload and nothing else.
 const insert = "INSERT INTO outbox.fga_outbox (payload) VALUES ($1)"
 
-func (s *stack) insert(t *testing.T, rows ...payload) {
+func (s *stack) insert(t testing.TB, rows ...payload) {
 	t.Helper()
 	for _, row := range rows {
 		if _, err := s.ledger.Exec(t.Context(), insert, row.json(t)); err != nil {
@@ -116,7 +116,7 @@ func (s *stack) insert(t *testing.T, rows ...payload) {
 	}
 }
 
-func (p payload) json(t *testing.T) []byte {
+func (p payload) json(t testing.TB) []byte {
 	t.Helper()
 	content, err := json.Marshal(p)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p payload) json(t *testing.T) []byte {
 }
 
 // drained waits until no row waits.
-func (s *stack) drained(t *testing.T, within time.Duration) {
+func (s *stack) drained(t testing.TB, within time.Duration) {
 	t.Helper()
 	testkit.Eventually(t, within, func() (bool, string) {
 		stats, err := s.queue.Stats(t.Context())
@@ -137,17 +137,19 @@ func (s *stack) drained(t *testing.T, within time.Duration) {
 	})
 }
 
-// tuples are what the engine holds.
+// tuples are what the engine holds. On a busy machine it may need several tries
+// to say so.
 func (s *stack) tuples(t *testing.T) map[fga.Key]fga.Tuple {
 	t.Helper()
-	held := map[fga.Key]fga.Tuple{}
-	err := s.client.Read(t.Context(), fga.Key{}, func(tuple fga.Tuple) error {
-		held[tuple.Key()] = tuple
-		return nil
+	var held map[fga.Key]fga.Tuple
+	testkit.Eventually(t, time.Minute, func() (bool, string) {
+		held = map[fga.Key]fga.Tuple{}
+		err := s.client.Read(t.Context(), fga.Key{}, func(tuple fga.Tuple) error {
+			held[tuple.Key()] = tuple
+			return nil
+		})
+		return err == nil, fmt.Sprintf("reading the engine: %v", err)
 	})
-	if err != nil {
-		t.Fatalf("reading the engine: %v", err)
-	}
 	return held
 }
 

@@ -18,6 +18,7 @@ type outbox interface {
 	ListDead(ctx context.Context, afterID int64, limit int) ([]store.Dead, error)
 	Retry(ctx context.Context, ids []int64) (int64, error)
 	RetryAll(ctx context.Context) (int64, error)
+	Undelivered(ctx context.Context, keys []string) (bool, error)
 }
 
 // waker makes the loops look at once; relay.Relay is it.

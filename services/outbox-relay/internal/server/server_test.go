@@ -22,6 +22,18 @@ type fake struct {
 	retried []int64
 	woken   int
 	err     error
+
+	undelivered []bool // as waiting
+	asked       []string
+}
+
+func (f *fake) Undelivered(_ context.Context, keys []string) (bool, error) {
+	waits := f.undelivered[0]
+	if len(f.undelivered) > 1 {
+		f.undelivered = f.undelivered[1:]
+	}
+	f.asked = keys
+	return waits, f.err
 }
 
 func (f *fake) Stats(context.Context) (store.Stats, error) {
