@@ -2,7 +2,9 @@ package feedclient_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,13 @@ func (a *archiver) RecordRead(stream grpc.ClientStreamingServer[feedarchiverv1.R
 
 func setup(t *testing.T, a *archiver, settings feedclient.Settings) (*feedclient.Client, *observer.ObservedLogs) {
 	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	return feedclient.New(connect(t, a), settings, prometheus.NewRegistry(), zap.New(core)), logs
+}
+
+// connect serves the archiver in this process.
+func connect(t *testing.T, a *archiver) grpc.ClientConnInterface {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
 	feedarchiverv1.RegisterRecordServiceServer(server, a)
@@ -58,8 +67,7 @@ func setup(t *testing.T, a *archiver, settings feedclient.Settings) (*feedclient
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	core, logs := observer.New(zap.InfoLevel)
-	return feedclient.New(conn, settings, prometheus.NewRegistry(), zap.New(core)), logs
+	return conn
 }
 
 func read(items, size int) feedclient.Read {
@@ -73,7 +81,7 @@ func read(items, size int) feedclient.Read {
 func TestALargeReadGoesInSeveralMessages(t *testing.T) {
 	t.Parallel()
 	a := &archiver{items: make(chan int, 1)}
-	c, logs := setup(t, a, feedclient.Settings{InTests: true})
+	c, logs := setup(t, a, feedclient.Settings{InTests: true, Bound: time.Minute})
 	c.Record(t.Context(), read(50, 100<<10))
 	if n := <-a.items; n != 50 || a.messages < 4 {
 		t.Errorf("%d items in %d messages", n, a.messages)
@@ -83,28 +91,74 @@ func TestALargeReadGoesInSeveralMessages(t *testing.T) {
 	}
 }
 
-// A refusal, a panic inside and an archiver that never answers: the caller goes
-// on within the bound, and one line tells.
+// A refusal, a panic inside, an archiver that never answers, that takes nothing,
+// or that is not there: the caller goes on within the bound, whatever became of
+// his own context, and one line and one count tell of each call.
 func TestTheCallerGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(context.Context) error{
-		"refused": func(context.Context) error { return status.Error(codes.PermissionDenied, "not yours") },
-		"silent":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, c := range map[string]struct {
+		answer func(context.Context) error
+		conn   grpc.ClientConnInterface // in place of one to the archiver
+		ended  bool                     // the caller's own context has
+		size   int                      // of each of 20 items
+		says   string
+	}{
+		"refused":                {answer: func(context.Context) error { return status.Error(codes.PermissionDenied, "not yours") }, says: "not yours"},
+		"silent":                 {answer: silent, size: 1 << 20, says: "DeadlineExceeded"},
+		"the caller has ended":   {answer: silent, ended: true, says: "DeadlineExceeded"},
+		"a panic inside":         {conn: nil, answer: nil, says: "panic"},
+		"an address of nobody's": {conn: unreachable(t), says: "Unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, logs := setup(t, &archiver{answer: answer}, feedclient.Settings{InTests: true, Bound: 300 * time.Millisecond})
+			const bound = 500 * time.Millisecond
+			core, logs := observer.New(zap.InfoLevel)
+			registry := prometheus.NewRegistry()
+			conn := c.conn
+			if c.answer != nil {
+				conn = connect(t, &archiver{answer: c.answer})
+			}
+			client := feedclient.New(conn, feedclient.Settings{InTests: true, Bound: bound}, registry, zap.New(core))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.ended {
+				cancel()
+			}
 			began := time.Now()
-			c.Record(t.Context(), read(20, 1<<20))
-			if took := time.Since(began); took > 3*time.Second {
+			client.Record(ctx, read(20, c.size))
+			client.RecordFailure(ctx, feedclient.Failure{Source: "demo", Request: "all", FetchedAt: time.Now(), Reason: "x"})
+			// Twice the bound, and what a busy machine adds.
+			if took := time.Since(began); took > 2*bound+2*time.Second {
 				t.Errorf("the caller waited %s", took)
 			}
-			if logs.FilterMessage(feedclient.LogName).Len() != 1 {
-				t.Errorf("logged %v", logs.All())
+			lines := logs.FilterMessage(feedclient.LogName).All()
+			if len(lines) != 2 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), c.says) ||
+				lines[0].ContextMap()["source"] != "demo" || lines[0].ContextMap()["request"] != "all" {
+				t.Errorf("logged %v, want two lines with %q", lines, c.says)
 			}
-			c.RecordFailure(t.Context(), feedclient.Failure{Source: "demo", Request: "all", FetchedAt: time.Now(), Reason: "x"})
+			families, err := registry.Gather()
+			if err != nil || len(families) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 2 {
+				t.Errorf("counted %v, %v; want 2 failures", families, err)
+			}
 		})
 	}
+}
+
+// unreachable is a connection to an address where nobody listens any more.
+func unreachable(t *testing.T) grpc.ClientConnInterface {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func TestDisabledUnderTest(t *testing.T) {

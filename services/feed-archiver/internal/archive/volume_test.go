@@ -86,8 +86,10 @@ func TestManyHotspots(t *testing.T) {
 	hotspots := func(from int) archive.Read {
 		items := make([]archive.Item, n)
 		for i := range items {
-			items[i] = archive.Item{ProductID: fmt.Sprintf("%d.5,-100.25,2026-11-30,0003,N21", from+i), Kind: archive.Text,
-				Body: fmt.Appendf(nil, "%d.50000,-100.25000,331.15,0.42,0.38,2026-11-30,0003,N21,VIIRS,nominal,2.0NRT,290.51,4.33,N", from+i)}
+			items[i] = archive.Item{
+				ProductID: fmt.Sprintf("%d.5,-100.25,2026-11-30,0003,N21", from+i), Kind: archive.Text,
+				Body: fmt.Appendf(nil, "%d.50000,-100.25000,331.15,0.42,0.38,2026-11-30,0003,N21,VIIRS,nominal,2.0NRT,290.51,4.33,N", from+i),
+			}
 		}
 		return read(items...)
 	}

@@ -104,8 +104,10 @@ func TestQuietAndUnchangedReads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	mustRecord(t, b, read(), 0, 0)
-	mustRecord(t, b, archive.Read{Source: "demo", Request: "active", FetchedAt: time.Now(), HTTPStatus: 304, NotModified: true,
-		Headers: archive.Headers{Date: "Mon, 30 Nov 2026 20:00:00 GMT", Age: "7", LastModified: "Mon, 30 Nov 2026 19:00:00 GMT"}}, 0, 0)
+	mustRecord(t, b, archive.Read{
+		Source: "demo", Request: "active", FetchedAt: time.Now(), HTTPStatus: 304, NotModified: true,
+		Headers: archive.Headers{Date: "Mon, 30 Nov 2026 20:00:00 GMT", Age: "7", LastModified: "Mon, 30 Nov 2026 19:00:00 GMT"},
+	}, 0, 0)
 	if n := b.count(t, "as_issued_polls WHERE http_status = 200 AND items_seen = 0 AND items_new = 0"); n != 1 {
 		t.Errorf("%d quiet polls, want 1", n)
 	}
@@ -153,19 +155,50 @@ func TestT37UpdatesAreProductsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Two reads that differ in one thing only: which of them is new, and why.
 func TestT39WhatMakesAReadNew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	removing := func(body string) archive.Read {
-		r := read(item("x", body))
-		r.RemovedFields = []string{"lastRefresh"}
-		return r
+	mark := item("b", `{"id":"b"}`)
+	text := func(line string) []archive.Item {
+		return []archive.Item{{ProductID: "row", Kind: archive.Text, Body: []byte(line)}}
 	}
-	mustRecord(t, b, removing(`{"id":"x","v":[1,2],"lastRefresh":"2022-10-28T12:00:00Z"}`), 1, 1)
-	mustRecord(t, b, removing(`{"id":"x","v":[1,2],"lastRefresh":"2022-10-29T12:00:00Z"}`), 1, 0) // only a removed field
-	mustRecord(t, b, removing(`{ "lastRefresh" : null, "v":[1.0 , 2e0], "id":"x" }`), 1, 0)       // order of names, white space, spelling
-	mustRecord(t, b, removing(`{"id":"x","v":[2,1],"lastRefresh":"2022-10-29T12:00:00Z"}`), 1, 1) // order of an array
-	if n := b.count(t, `as_issued_products WHERE content_text = '{"_archive_removed_fields":["lastRefresh"],"id":"x","v":[1,2]}'`); n != 1 {
+	for _, c := range []struct {
+		name          string
+		first, second []archive.Item
+		removed       []string
+		fresh         int64
+		why           string
+	}{
+		{"the order of the items", []archive.Item{item("a", `{"id":"a"}`), mark}, []archive.Item{mark, item("a", `{"id":"a"}`)}, nil, 0, "a read is a set"},
+		{"a repeated item", []archive.Item{mark}, []archive.Item{mark, mark}, nil, 0, "a repeat is one product"},
+		{"the order of names", []archive.Item{item("names", `{"v":1,"w":2}`)}, []archive.Item{item("names", `{"w":2,"v":1}`)}, nil, 0, "an object has no order"},
+		{"the order of an array", []archive.Item{item("array", `{"v":[1,2]}`)}, []archive.Item{item("array", `{"v":[2,1]}`)}, nil, 1, "an array has, and is never sorted"},
+		{"white space", []archive.Item{item("space", `{"v":[1,2]}`)}, []archive.Item{item("space", "{\n \"v\" : [ 1,\t2 ] }\r\n")}, nil, 0, "RFC 8785 has none"},
+		{"white space in a text of JSON", []archive.Item{item("inner", `{"v":"a b"}`)}, []archive.Item{item("inner", `{"v":"a  b"}`)}, nil, 1, "it is what is said"},
+		{"white space in a text", text("1,2"), text("1, 2"), nil, 1, "a text is kept as received"},
+		{"the spelling of a number", []archive.Item{item("number", `{"v":1.0,"w":100}`)}, []archive.Item{item("number", `{"v":1,"w":1e2}`)}, nil, 0, "it is the same double"},
+		{"the spelling of a number in a text", text("1.0"), text("1"), nil, 1, "a text is kept as received"},
+		{"a number quoted", []archive.Item{item("quoted", `{"v":1}`)}, []archive.Item{item("quoted", `{"v":"1"}`)}, nil, 1, "a text is no number"},
+		{"the spelling of a text", []archive.Item{item("escape", `{"v":"\u00e9\/"}`)}, []archive.Item{item("escape", `{"v":"é/"}`)}, nil, 0, "it is the same text"},
+		{"null for nothing", []archive.Item{item("null", `{"v":1}`)}, []archive.Item{item("null", `{"v":1,"w":null}`)}, nil, 1, "null is said"},
+		{"a removed field", []archive.Item{item("removed", `{"v":1,"at":"2022-10-28"}`)}, []archive.Item{item("removed", `{"at":null,"v":1}`)}, []string{"at"}, 0, "it is not stored"},
+		{"a removed field that is gone", []archive.Item{item("gone", `{"v":1,"at":"2022-10-28"}`)}, []archive.Item{item("gone", `{"v":1}`)}, []string{"at"}, 1, "the body says whether there was one"},
+		{"a field that is not removed", []archive.Item{item("kept", `{"v":1,"at":"2022-10-28"}`)}, []archive.Item{item("kept", `{"v":1,"at":"2022-10-29"}`)}, nil, 1, "it is another body"},
+	} {
+		for round, want := range []struct {
+			items []archive.Item
+			fresh int64
+		}{{c.first, -1}, {c.second, c.fresh}, {c.second, 0}} {
+			r := read(want.items...)
+			r.RemovedFields = c.removed
+			got, err := b.writer.Record(t.Context(), r)
+			if err != nil || (want.fresh >= 0 && got.New != want.fresh) {
+				t.Errorf("%s, read %d: %d new, %v; want %d: %s", c.name, round, got.New, err, want.fresh, c.why)
+			}
+		}
+	}
+	if n := b.count(t, `as_issued_products WHERE product_id = 'removed' AND content_text = '{"_archive_removed_fields":["at"],"v":1}'`); n != 1 {
 		t.Error("the body does not list what was removed")
 	}
 }
@@ -196,9 +229,14 @@ func TestT41NulIsStoredAmongItsNeighbours(t *testing.T) {
 func TestAnItemWhoseMeaningWouldChangeIsKeptAsReceived(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	mustRecord(t, b, read(item("big", `{"id": 9007199254740993}`), item("twice", `{"a":1, "a":2}`), item("lone", `{"t":"\ud800"}`),
-		item("bytes", "{\"t\":\"\xff\"}"), item("bom", "\xef\xbb\xbf{\"t\":1}")), 5, 5)
+	// A year that no reply can spell would come back as another one.
+	late := item("late", `{"t":2}`)
+	in12000 := time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)
+	late.IssuedAt = &in12000
+	mustRecord(t, b, read(late, item("big", `{"id": 9007199254740993}`), item("twice", `{"a":1, "a":2}`), item("lone", `{"t":"\ud800"}`),
+		item("bytes", "{\"t\":\"\xff\"}"), item("bom", "\xef\xbb\xbf{\"t\":1}")), 6, 6)
 	for _, want := range []string{
+		`product_id = 'late' AND encoding = 'json' AND issued_at IS NULL`,
 		`product_id = 'big' AND encoding = 'text' AND content_text = '{"id": 9007199254740993}'`,
 		`product_id = 'twice' AND encoding = 'text' AND content_text = '{"a":1, "a":2}'`,
 		`product_id = 'lone' AND encoding = 'text'`,
@@ -214,6 +252,7 @@ func TestAnItemWhoseMeaningWouldChangeIsKeptAsReceived(t *testing.T) {
 // What may not be stored cannot be kept as received: the read fails.
 func TestSuchAnItemFailsAReadThatRemovesFields(t *testing.T) {
 	t.Parallel()
+	b := setup(t)
 	for name, body := range map[string]string{
 		"an integer without a double": `{"id":9007199254740993,"name":"Jane"}`,
 		"a duplicate name":            `{"a":1,"a":2}`,
@@ -222,21 +261,20 @@ func TestSuchAnItemFailsAReadThatRemovesFields(t *testing.T) {
 		"no JSON":                     `{"a":`,
 		"two values":                  `{"a":1}{"name":"Jane"}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			r := read(item("good", `{"a":1}`), item("bad", body))
-			r.RemovedFields = []string{"name"}
-			if _, err := b.writer.Record(t.Context(), r); !errors.Is(err, archive.ErrItem) {
-				t.Errorf("got %v", err)
-			}
-			if b.count(t, "as_issued_failed_reads WHERE http_status = 200") != 1 || b.count(t, "as_issued_polls")+b.count(t, "as_issued_products") != 0 {
-				t.Error("not a failed read, or something was stored")
-			}
-			if b.count(t, "as_issued_failed_reads WHERE reason LIKE '%Jane%'") != 0 {
-				t.Error("the reason repeats a personal field")
-			}
-		})
+		r := read(item("good", `{"a":1}`), item("bad", body))
+		r.Request, r.RemovedFields = name, []string{"name"}
+		if _, err := b.writer.Record(t.Context(), r); !errors.Is(err, archive.ErrItem) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := b.count(t, "as_issued_failed_reads WHERE http_status = 200 AND request = $1", name); n != 1 {
+			t.Errorf("%s: %d failed reads, want 1", name, n)
+		}
+	}
+	if n := b.count(t, "as_issued_polls") + b.count(t, "as_issued_products"); n != 0 {
+		t.Errorf("%d rows of such reads", n)
+	}
+	if b.count(t, "as_issued_failed_reads WHERE reason LIKE '%Jane%'") != 0 {
+		t.Error("a reason repeats a personal field")
 	}
 }
 
@@ -281,14 +319,19 @@ func TestDisabledUnderTest(t *testing.T) {
 // The caller goes on whatever happens, and what happened is found under one name.
 func TestNeverFailsItsCaller(t *testing.T) {
 	t.Parallel()
+	registry := prometheus.NewRegistry()
 	core, logs := observer.New(zap.InfoLevel)
-	w := archive.New(nil, rights.Register{"demo": {StoragePermitted: true}}, archive.NewMetrics(prometheus.NewRegistry()), zap.New(core), archive.InTests())
+	w := archive.New(nil, rights.Register{"demo": {StoragePermitted: true}}, archive.NewMetrics(registry), zap.New(core), archive.InTests())
 	// Without a store every call panics inside.
 	if _, err := w.Record(t.Context(), read(item("a", `{}`))); err == nil || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("got %v", err)
 	}
 	if logs.FilterMessage(archive.LogName).Len() != 1 {
 		t.Errorf("%d lines under %s, want 1", logs.FilterMessage(archive.LogName).Len(), archive.LogName)
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "muniment_feed_archive_write_failures_total" || families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
+		t.Errorf("counted %v, %v; want one write failure", families, err)
 	}
 }
 

@@ -24,7 +24,7 @@ var nhcSurge = Source{
 	Hosts:    []string{"mapservices.weather.noaa.gov", "www.nhc.noaa.gov"},
 	Every:    15 * time.Minute,
 	MaxPages: 1,
-	MaxBytes: 64 << 20,
+	MaxBytes: 32 << 20,
 	Follows:  "nhc_current_storms",
 	Requests: nhcSurgeRequests,
 	Address:  nhcSurgeAddress,

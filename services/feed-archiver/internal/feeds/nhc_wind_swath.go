@@ -18,7 +18,7 @@ var nhcWindSwath = Source{
 	Hosts:    nhcHosts,
 	Every:    30 * time.Minute,
 	MaxPages: 1,
-	MaxBytes: 32 << 20,
+	MaxBytes: 16 << 20,
 	Follows:  "nhc_current_storms",
 	Requests: func(_ *Settings, held []archive.Held) []Params {
 		return stormRequests(held, func(entry []byte, p *Params) bool {

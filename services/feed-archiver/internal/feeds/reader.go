@@ -130,8 +130,7 @@ func urlHash(u *url.URL) string {
 // failure keeps of an error what may be kept.
 func failure(source *Source, p Params, began time.Time, err error) *archive.Failure {
 	f := &archive.Failure{Source: source.Name, Request: p.Request, FetchedAt: began, Reason: err.Error()}
-	var fetched *fetch.Error
-	if errors.As(err, &fetched) {
+	if fetched, ok := errors.AsType[*fetch.Error](err); ok {
 		f.HTTPStatus, f.Reason, f.RetryAfter = fetched.Status, fetched.Reason, fetched.RetryAfter
 	}
 	return f

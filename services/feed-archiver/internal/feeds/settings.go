@@ -10,8 +10,9 @@ import (
 // the source's name in capitals: MUNIMENT_FEED_NWS_ALERTS_URL and so on. What
 // is known of a feed only by belief is a setting here.
 type Settings struct {
-	// ReadTimeout bounds one read with all its pages. It stays under the five
-	// minutes after which the archive refuses a read as long past.
+	// ReadTimeout bounds one read with all its pages. It must stay under the time
+	// after which the database refuses a read as long past (five minutes unless
+	// max_fetch_age says otherwise); else the archiver does not start.
 	ReadTimeout time.Duration `env:"READ_TIMEOUT" envDefault:"4m"`
 
 	NWSAlerts            NWSAlertsSettings       `envPrefix:"NWS_ALERTS_"`

@@ -76,12 +76,11 @@ func retryAfter(response *http.Response, now time.Time) (time.Time, bool) {
 // transportError describes a request that brought no answer. Only errors of
 // known kinds are quoted: the HTTP client's own text starts with the URL.
 func transportError(err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
-	var outer *url.Error
-	if errors.As(err, &outer) {
+	outer, ok := errors.AsType[*url.Error](err)
+	if ok {
 		err = outer.Err
 	}
 	var dns *net.DNSError

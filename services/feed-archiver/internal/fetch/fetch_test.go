@@ -217,9 +217,9 @@ func TestSpacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{settings: Settings{MaxWait: 10 * time.Second}, hosts: newHosts(3 * time.Second), now: time.Now}
 		start := time.Now()
-		for i, want := range []time.Duration{0, 3, 6, 9} {
-			if err := c.takeTurn(t.Context(), "a"); err != nil || time.Since(start) != want*time.Second {
-				t.Errorf("turn %d came after %s, error %v, want %ds", i, time.Since(start), err, want)
+		for i, want := range []time.Duration{0, 3 * time.Second, 6 * time.Second, 9 * time.Second} {
+			if err := c.takeTurn(t.Context(), "a"); err != nil || time.Since(start) != want {
+				t.Errorf("turn %d came after %s, error %v, want %s", i, time.Since(start), err, want)
 			}
 		}
 		before := time.Now()

@@ -47,6 +47,7 @@ func (p *Poller) observe(ctx context.Context) {
 	}
 }
 
+// look notes that this archiver is alive, and refreshes the metrics.
 func (p *Poller) look(ctx context.Context) error {
 	now := p.now()
 	if err := p.store.MarkAlive(ctx, now); err != nil {
@@ -121,5 +122,8 @@ const (
 	restampShare = 0.9
 )
 
-// Restamps says that nearly everything is new at every read.
-func (s State) Restamps() bool { return s.Reads >= restampReads && s.Share() >= restampShare }
+// Restamps says that nearly everything is new at every read. A publisher who
+// answers that nothing has changed restamps nothing: what he then sends is new.
+func (s State) Restamps() bool {
+	return s.Reads-s.Unchanged >= restampReads && s.Unchanged < restampReads && s.Share() >= restampShare
+}

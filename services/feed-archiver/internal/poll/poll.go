@@ -91,14 +91,35 @@ func New(s *store.Store, writer *archive.Writer, r *feeds.Reader, feedSettings *
 	return p
 }
 
-// Run reads until ctx ends.
+// Run reads until ctx ends. Its error is a setting that cannot be kept to.
 func (p *Poller) Run(ctx context.Context) error {
+	if err := p.checkReadTimeout(ctx); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, source := range p.sources {
 		group.Go(func() error { p.poll(ctx, source); return nil })
 	}
 	group.Go(func() error { p.observe(ctx); return nil })
 	return group.Wait()
+}
+
+// checkReadTimeout waits for the database and refuses to read for longer than
+// it lets a read take: such a read would be thrown away at its end.
+func (p *Poller) checkReadTimeout(ctx context.Context) error {
+	for {
+		limit, err := p.store.MaxFetchAge(ctx)
+		switch {
+		case err == nil && p.feeds.ReadTimeout >= limit:
+			return fmt.Errorf("READ_TIMEOUT (%s) must be shorter than what the database allows a read to take, max_fetch_age in feed.as_issued_settings (%s)",
+				p.feeds.ReadTimeout, limit)
+		case err == nil:
+			return nil
+		}
+		if !wait(ctx, jitter(p.settings.LookEvery)) {
+			return nil
+		}
+	}
 }
 
 // poll looks, at moments of its own, whether the source is due.
@@ -211,7 +232,7 @@ func (p *Poller) read(ctx context.Context, source *feeds.Source) (outcomes []Out
 	}
 	for _, params := range requests {
 		if ctx.Err() != nil {
-			return outcomes, pause, nil
+			return outcomes, pause, nil //nolint:nilerr // what was read before the stop counts
 		}
 		outcome, until := p.readOne(ctx, source, params)
 		outcomes = append(outcomes, outcome)
@@ -325,5 +346,5 @@ func wait(ctx context.Context, d time.Duration) bool {
 // jitter keeps readers from falling into step, with each other and with the
 // clock: a tenth more or less.
 func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1) //nolint:gosec // not a secret
+	return d - d/10 + rand.N(d/5+1)
 }

@@ -317,7 +317,8 @@ func TestDryRunStoresNothing(t *testing.T) {
 	}
 }
 
-// A source whose bodies are all new at every read is flagged.
+// A source whose bodies are all new at every read is flagged, and what the
+// metrics show of it is the same in every replica.
 func TestT39ARestampedSourceIsFlagged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -333,4 +334,63 @@ func TestT39ARestampedSourceIsFlagged(t *testing.T) {
 	if err != nil || len(states) != 1 || !states[0].Restamps() || states[0].Reads != 5 || states[0].LastReadAt == nil || states[0].LastFailureAt != nil {
 		t.Errorf("%+v, %v", states, err)
 	}
+	other, registry := b.replica(t, nil)
+	// Due for a minute, and held by nobody that still runs.
+	if _, err := b.superuser.Exec(t.Context(), "UPDATE feed.source_schedule SET next_read_at = now() - interval '1 minute', claimed_by = gen_random_uuid(), claimed_until = now() - interval '1 second'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, within := range map[string][2]float64{
+		"muniment_feed_items_new_share_day":        {1, 1},
+		"muniment_feed_restamps":                   {1, 1},
+		"muniment_feed_schedule_lag_seconds":       {55, 120},
+		"muniment_feed_last_good_read_age_seconds": {0, 120},
+	} {
+		if got := gauge(t, registry, name); got < within[0] || got > within[1] {
+			t.Errorf("%s is %v, want %v", name, got, within)
+		}
+	}
+}
+
+// Of a publisher who says that nothing has changed, every body is new and none
+// restamped.
+func TestT39APublisherWhoSays304RestampsNothing(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]struct {
+		poll.State
+		restamps bool
+	}{
+		"all new":                  {state(5, 0, 15, 15), true},
+		"too few reads to judge":   {state(4, 0, 12, 12), false},
+		"nearly all new":           {state(100, 0, 1000, 900), true},
+		"much of it seen before":   {state(100, 0, 1000, 899), false},
+		"quiet":                    {state(100, 0, 0, 0), false},
+		"new or not modified":      {state(100, 60, 40, 40), false},
+		"not modified, and little": {state(8, 4, 4, 4), false},
+	} {
+		if got := want.Restamps(); got != want.restamps {
+			t.Errorf("%s: %t", state, got)
+		}
+	}
+}
+
+func state(reads, unchanged, seen, fresh int64) poll.State {
+	return poll.State{State: store.State{Reads: reads, Unchanged: unchanged, Seen: seen, New: fresh}}
+}
+
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -67,6 +68,9 @@ func Parse(text []byte) (Register, error) {
 		e := r[name]
 		if e.Authority == "" || e.Policy == "" || e.Basis == "" {
 			return nil, fmt.Errorf("the rights register's entry %s needs authority, policy and basis", name)
+		}
+		if !strings.HasPrefix(e.Policy, "https://") {
+			return nil, fmt.Errorf("the rights register's entry %s needs as policy the address of a text: https://…", name)
 		}
 		if _, err := time.Parse(time.DateOnly, e.ReviewedOn); err != nil {
 			return nil, fmt.Errorf("the rights register's entry %s needs reviewed_on as YYYY-MM-DD", name)

@@ -55,6 +55,7 @@ func TestOnlyYesIsYes(t *testing.T) {
 		"a capital":        {"storage_permitted: no", "storage_permitted: Yes"},
 		"an unknown field": {"basis: b", "basis: b\n  stored: yes"},
 		"no authority":     {"authority: a", "authority:"},
+		"no address":       {"https://example.org/", "ask them"},
 		"no date":          {"2026-11-30", "soon"},
 		"a bad date":       {"2026-11-30", "2026-02-30"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ type Grants map[string][]string
 // UnmarshalText reads the form that Settings.Pushers describes.
 func (g *Grants) UnmarshalText(text []byte) error {
 	*g = make(Grants)
-	for _, entry := range strings.Split(string(text), ";") {
+	for entry := range strings.SplitSeq(string(text), ";") {
 		name, list, ok := strings.Cut(strings.TrimSpace(entry), "=")
 		if !ok || name == "" || list == "" {
 			return fmt.Errorf("%q is not name=source,source", entry)
@@ -99,10 +100,8 @@ func (s *Server) Callers() grpcx.Callers {
 // granted says whether one of the caller's identities may write the source.
 func (s *Server) granted(ctx context.Context, source string) bool {
 	for _, peer := range grpcx.Peers(ctx) {
-		for _, may := range s.settings.Pushers[peer] {
-			if may == source {
-				return true
-			}
+		if slices.Contains(s.settings.Pushers[peer], source) {
+			return true
 		}
 	}
 	return false

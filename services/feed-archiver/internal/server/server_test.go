@@ -168,8 +168,10 @@ func TestPushByTheClientPackage(t *testing.T) {
 	b := setup(t, checkedIn(t))
 	client := feedclient.New(b.dial(t, "reconciler"), feedclient.Settings{InTests: true, Bound: 20 * time.Second}, prometheus.NewRegistry(), zap.NewNop())
 	testkit.Eventually(t, 20*time.Second, func() (bool, string) {
-		client.Record(t.Context(), feedclient.Read{Source: "nws_alerts", Request: "mine", FetchedAt: time.Now(), HTTPStatus: 200,
-			Items: []feedclient.Item{{ProductID: "a", Kind: feedclient.JSON, Body: []byte(`{}`)}}})
+		client.Record(t.Context(), feedclient.Read{
+			Source: "nws_alerts", Request: "mine", FetchedAt: time.Now(), HTTPStatus: 200,
+			Items: []feedclient.Item{{ProductID: "a", Kind: feedclient.JSON, Body: []byte(`{}`)}},
+		})
 		n := b.count(t, "as_issued_products")
 		return n == 1, fmt.Sprintf("%d products", n)
 	})

@@ -73,10 +73,13 @@ func (s *Store) Known(ctx context.Context, source string, keys []Key) ([]int64, 
 	return ids, nil
 }
 
-// lockSource puts the writes of one source in line, those of one request
-// included, until the transaction ends: the third statement must see what the
-// write before it left. It is a statement of its own because a statement sees
-// the database as it was when it began, before it waited.
+// lockSource puts the writes of one source in line until the transaction ends:
+// the third statement must see what the write before it left. Those of one
+// request are in line because each continues that request's chain; those of the
+// source's other requests, because two requests can bring the same new body, and
+// whoever loses that race would not see the winner's row. It costs little: the
+// pollers read a source one request after another. It is a statement of its own because a
+// statement sees the database as it was when it began, before it waited.
 //
 // For the rest of the transaction it also gives the third statement the time
 // that a large read needs on a busy server, and has it planned anew and through

@@ -58,8 +58,9 @@ type State struct {
 	// LastReadAt and LastFailureAt are nil where there was none.
 	LastReadAt, LastFailureAt *time.Time
 	LastFailure               string
-	// Reads, Seen and New count the last day.
-	Reads, Seen, New int64
+	// Reads, Seen and New count the last day. Unchanged are those of the reads
+	// that were answered with 304.
+	Reads, Unchanged, Seen, New int64
 }
 
 // States returns the states of the named sources, in order of their names.
@@ -71,7 +72,7 @@ func (s *Store) States(ctx context.Context, sources []string) ([]State, error) {
 		for _, r := range rows {
 			states = append(states, State{
 				Source: r.Source, NextReadAt: r.NextReadAt, Reading: r.Reading, LastReadAt: afterEpoch(r.LastReadAt),
-				LastFailureAt: afterEpoch(r.LastFailureAt), LastFailure: r.LastFailure, Reads: r.Reads, Seen: r.Seen, New: r.Fresh,
+				LastFailureAt: afterEpoch(r.LastFailureAt), LastFailure: r.LastFailure, Reads: r.Reads, Unchanged: r.Unchanged, Seen: r.Seen, New: r.Fresh,
 			})
 		}
 		return err
@@ -84,6 +85,16 @@ func afterEpoch(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+// MaxFetchAge is how old a read may be when it is stored.
+func (s *Store) MaxFetchAge(ctx context.Context) (time.Duration, error) {
+	var seconds float64
+	err := s.query(ctx, "reading how old a read may be", func(ctx context.Context, q *db.Queries) (err error) {
+		seconds, err = q.GetMaxFetchAge(ctx)
+		return err
+	})
+	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // Validator is what makes a request conditional.

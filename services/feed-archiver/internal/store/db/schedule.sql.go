@@ -66,6 +66,17 @@ func (q *Queries) DropValidator(ctx context.Context, arg DropValidatorParams) er
 	return err
 }
 
+const getMaxFetchAge = `-- name: GetMaxFetchAge :one
+SELECT extract(epoch FROM max_fetch_age)::float8 FROM as_issued_settings
+`
+
+func (q *Queries) GetMaxFetchAge(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, getMaxFetchAge)
+	var column_1 float64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const getValidator = `-- name: GetValidator :one
 SELECT v.url_hash, v.etag, v.last_modified FROM request_validators v
 WHERE v.source = $1 AND v.request = $2 AND NOT EXISTS (
@@ -96,7 +107,7 @@ const listSourceStates = `-- name: ListSourceStates :many
 SELECT n.source::text AS source, s.next_read_at, coalesce(s.claimed_until > now(), false)::boolean AS reading,
     coalesce(g.fetched_at, 'epoch')::timestamptz AS last_read_at,
     coalesce(f.fetched_at, 'epoch')::timestamptz AS last_failure_at, coalesce(f.reason, '')::text AS last_failure,
-    d.reads::bigint AS reads, d.seen::bigint AS seen, d.fresh::bigint AS fresh
+    d.reads::bigint AS reads, d.unchanged::bigint AS unchanged, d.seen::bigint AS seen, d.fresh::bigint AS fresh
 FROM unnest($1::text[]) AS n (source)
 LEFT JOIN source_schedule s ON s.source = n.source
 LEFT JOIN LATERAL (
@@ -106,7 +117,8 @@ LEFT JOIN LATERAL (
     SELECT r.fetched_at, r.reason FROM as_issued_failed_reads r WHERE r.source = n.source ORDER BY r.fetched_at DESC LIMIT 1
 ) f ON true
 LEFT JOIN LATERAL (
-    SELECT count(*) AS reads, coalesce(sum(p.items_seen), 0) AS seen, coalesce(sum(p.items_new), 0) AS fresh
+    SELECT count(*) AS reads, count(*) FILTER (WHERE p.items_seen IS NULL) AS unchanged,
+        coalesce(sum(p.items_seen), 0) AS seen, coalesce(sum(p.items_new), 0) AS fresh
     FROM as_issued_polls p WHERE p.source = n.source AND p.fetched_at > now() - interval '24 hours'
 ) d ON true
 ORDER BY n.source
@@ -120,6 +132,7 @@ type ListSourceStatesRow struct {
 	LastFailureAt time.Time
 	LastFailure   string
 	Reads         int64
+	Unchanged     int64
 	Seen          int64
 	Fresh         int64
 }
@@ -143,6 +156,7 @@ func (q *Queries) ListSourceStates(ctx context.Context, sources []string) ([]Lis
 			&i.LastFailureAt,
 			&i.LastFailure,
 			&i.Reads,
+			&i.Unchanged,
 			&i.Seen,
 			&i.Fresh,
 		); err != nil {

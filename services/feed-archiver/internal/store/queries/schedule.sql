@@ -36,7 +36,7 @@ WHERE source = @source AND claimed_by = @reader::uuid;
 SELECT n.source::text AS source, s.next_read_at, coalesce(s.claimed_until > now(), false)::boolean AS reading,
     coalesce(g.fetched_at, 'epoch')::timestamptz AS last_read_at,
     coalesce(f.fetched_at, 'epoch')::timestamptz AS last_failure_at, coalesce(f.reason, '')::text AS last_failure,
-    d.reads::bigint AS reads, d.seen::bigint AS seen, d.fresh::bigint AS fresh
+    d.reads::bigint AS reads, d.unchanged::bigint AS unchanged, d.seen::bigint AS seen, d.fresh::bigint AS fresh
 FROM unnest(@sources::text[]) AS n (source)
 LEFT JOIN source_schedule s ON s.source = n.source
 LEFT JOIN LATERAL (
@@ -46,10 +46,14 @@ LEFT JOIN LATERAL (
     SELECT r.fetched_at, r.reason FROM as_issued_failed_reads r WHERE r.source = n.source ORDER BY r.fetched_at DESC LIMIT 1
 ) f ON true
 LEFT JOIN LATERAL (
-    SELECT count(*) AS reads, coalesce(sum(p.items_seen), 0) AS seen, coalesce(sum(p.items_new), 0) AS fresh
+    SELECT count(*) AS reads, count(*) FILTER (WHERE p.items_seen IS NULL) AS unchanged,
+        coalesce(sum(p.items_seen), 0) AS seen, coalesce(sum(p.items_new), 0) AS fresh
     FROM as_issued_polls p WHERE p.source = n.source AND p.fetched_at > now() - interval '24 hours'
 ) d ON true
 ORDER BY n.source;
+
+-- name: GetMaxFetchAge :one
+SELECT extract(epoch FROM max_fetch_age)::float8 FROM as_issued_settings;
 
 -- name: GetValidator :one
 SELECT v.url_hash, v.etag, v.last_modified FROM request_validators v
