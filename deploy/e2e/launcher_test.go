@@ -181,7 +181,7 @@ func TestLauncherNamesWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { _ = taken.Close() })
 	address := taken.Addr().String()
 	for _, test := range []struct {
 		about string

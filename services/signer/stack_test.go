@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,9 +73,7 @@ func start(t testing.TB, engine testkit.FGA, changes map[string]string) *stack {
 		"S3_ACCESS_KEY_FILE": secretFile(t, s.bucket.AccessKey), "S3_SECRET_KEY_FILE": secretFile(t, s.bucket.SecretKey),
 		"LEDGER_ADDRESS": s.ledger.address,
 	}
-	for name, value := range changes {
-		environ[name] = value
-	}
+	maps.Copy(environ, changes)
 	var lines []string
 	for name, value := range environ {
 		lines = append(lines, prefix+name+"="+value)
@@ -151,6 +152,27 @@ func (s *stack) archive(t testing.TB, key, body, organization, owner string) str
 		t.Fatal(err)
 	}
 	return id
+}
+
+// unfilled admits n archives without putting their objects, which signing does
+// not look at: a hundred uploads would take most of a test's time. The tuples go
+// by the hundred, too. The keys are "0", "1" and so on.
+func (s *stack) unfilled(t testing.TB, n int, organization, owner string) []string {
+	t.Helper()
+	var ids []string
+	var tuples []fga.Tuple
+	for i := range n {
+		id := uuid.NewString()
+		ids = append(ids, id)
+		s.ledger.put(&ledgerpb.LookupArchiveResponse{ArchiveId: id, Bucket: s.bucket.Bucket, ObjectKey: strconv.Itoa(i)})
+		tuples = append(tuples, fga.CaptureTuples(id, uuid.NewString(), organization, owner)...)
+	}
+	for request := range slices.Chunk(tuples, 99) {
+		if err := s.tuples.Write(t.Context(), request, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
 }
 
 // ledger answers LookupArchive and nothing else.

@@ -43,8 +43,11 @@ type Settings struct {
 
 // claimFor is how long a claim holds: one page at its slowest.
 func (s Settings) claimFor() time.Duration {
-	rounds := time.Duration(int(s.PageSize)/s.Concurrency + 1)
-	return rounds*(s.ReadTimeout+admitTimeout) + time.Minute
+	total := time.Minute
+	for range int(s.PageSize)/s.Concurrency + 1 {
+		total += s.ReadTimeout + admitTimeout
+	}
+	return total
 }
 
 // admitTimeout bounds one call to the ledger.

@@ -4,6 +4,7 @@
 package presign
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 // them any more: the URL would be over before it is used.
 const minRemaining = 30 * time.Second
 
-// ErrNoCredentials: there are no credentials that live long enough. It passes
+// ErrNoCredentials says that there are no credentials that live long enough. It passes
 // when they are renewed.
 var ErrNoCredentials = errors.New("no credentials that live long enough")
 
@@ -66,7 +67,7 @@ func (p *Presigner) Sign(o Object) (URL, error) {
 	if err != nil {
 		return URL{}, err
 	}
-	request, err := http.NewRequest(http.MethodGet, p.target(o), http.NoBody)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, p.target(o), http.NoBody)
 	if err != nil {
 		return URL{}, fmt.Errorf("forming the URL: %w", err)
 	}

@@ -33,7 +33,7 @@ func settings() presign.Settings {
 }
 
 // real returns a presigner for a bucket of the running store, as seen at public.
-func real(t *testing.T, bucket testkit.S3, public string) *presign.Presigner {
+func realStore(t *testing.T, bucket testkit.S3, public string) *presign.Presigner {
 	t.Helper()
 	s := settings()
 	s.PublicEndpoint, s.Region, s.Buckets = public, bucket.Region, []string{bucket.Bucket}
@@ -81,7 +81,7 @@ func bareGet(t *testing.T, text string) string {
 func TestT12OnlyTheHostIsSigned(t *testing.T) {
 	t.Parallel()
 	bucket := testkit.Bucket(t)
-	u := sign(t, real(t, bucket, bucket.Endpoint), put(t, bucket, "a.wacz", []byte("the body")))
+	u := sign(t, realStore(t, bucket, bucket.Endpoint), put(t, bucket, "a.wacz", []byte("the body")))
 	parsed, err := url.Parse(u.Text)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestT13LinksAreForThePublicHost(t *testing.T) {
 	}})
 	t.Cleanup(proxy.Close)
 	public := strings.Replace(proxy.URL, "127.0.0.1", "localhost", 1)
-	u = sign(t, real(t, bucket, public), put(t, bucket, "a.wacz", []byte("through the door")))
+	u = sign(t, realStore(t, bucket, public), put(t, bucket, "a.wacz", []byte("through the door")))
 	if reply := bareGet(t, u.Text); !strings.HasPrefix(reply, "HTTP/1.1 200") || !strings.Contains(reply, "through the door") {
 		t.Errorf("through the proxy: %q", reply)
 	}
@@ -216,7 +216,7 @@ func TestT17KeysAsTheyAre(t *testing.T) {
 		t.Errorf("the link is %s", u.Text)
 	}
 	bucket := testkit.Bucket(t)
-	p = real(t, bucket, bucket.Endpoint)
+	p = realStore(t, bucket, bucket.Endpoint)
 	for i, key := range []string{"a b+c.wacz", "50%.wacz", "100%25.wacz", "münchen/日本.wacz", "urn:oid:1.wacz", "q?a=b&c#d.wacz", "~tilde'()!*.wacz", "a=b,c;d@e$f.wacz"} {
 		body := fmt.Appendf(nil, "%d\x00%s", i, key)
 		if got := bareGet(t, sign(t, p, put(t, bucket, key, body)).Text); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.HasSuffix(got, string(body)) {
@@ -228,7 +228,7 @@ func TestT17KeysAsTheyAre(t *testing.T) {
 func TestT18RangesWork(t *testing.T) {
 	t.Parallel()
 	bucket := testkit.Bucket(t)
-	u := sign(t, real(t, bucket, bucket.Endpoint), put(t, bucket, "a.wacz", bytes.Repeat([]byte("0123456789"), 10)))
+	u := sign(t, realStore(t, bucket, bucket.Endpoint), put(t, bucket, "a.wacz", bytes.Repeat([]byte("0123456789"), 10)))
 	request, err := http.NewRequest(http.MethodGet, u.Text, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestTheAdmittedVersionIsPinned(t *testing.T) {
 	if admitted.VersionID == "" {
 		t.Fatal("the bucket keeps no versions")
 	}
-	if got := bareGet(t, sign(t, real(t, bucket, bucket.Endpoint), admitted).Text); !strings.HasSuffix(got, "admitted") {
+	if got := bareGet(t, sign(t, realStore(t, bucket, bucket.Endpoint), admitted).Text); !strings.HasSuffix(got, "admitted") {
 		t.Errorf("the link gives %q", got)
 	}
 }
