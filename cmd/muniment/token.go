@@ -18,6 +18,7 @@ const tokenUsage = "token --subject alice --org acme[,beta] [--ttl 5m]    a toke
 // runToken prints a token of the development issuer.
 func runToken(ctx context.Context, sh shell, args []string) error {
 	flags := flag.NewFlagSet("muniment token", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
 	subject := flags.String("subject", "", "who the token is for")
 	orgs := flags.String("org", "", "the organizations, with commas between")
 	ttl := flags.Duration("ttl", 5*time.Minute, "how long it is good for")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -106,6 +107,10 @@ func checkout() (string, error) {
 // parse reads a subcommand's flags; nothing may follow them.
 func parse(flags *flag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(os.Stdout)
+			flags.Usage()
+		}
 		return err
 	}
 	if flags.NArg() > 0 {
@@ -116,7 +121,9 @@ func parse(flags *flag.FlagSet, args []string) error {
 
 // newFlags returns a set whose errors are returned and not printed twice.
 func newFlags(name string) *flag.FlagSet {
-	return flag.NewFlagSet("muniment-local "+name, flag.ContinueOnError)
+	flags := flag.NewFlagSet("muniment-local "+name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
 }
 
 // sayf prints a line of progress.

@@ -32,9 +32,13 @@ func stackFlags(command, root string) (*flag.FlagSet, *string, *stack.Options) {
 }
 
 func replicasWanted() int {
-	n, err := strconv.Atoi(os.Getenv("REPLICAS"))
-	if err != nil {
+	text := os.Getenv("REPLICAS")
+	if text == "" {
 		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0 // refused where the number is looked at
 	}
 	return n
 }

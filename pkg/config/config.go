@@ -11,6 +11,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sort"
 	"strings"
 
@@ -40,7 +41,7 @@ func Load(prefix string, environ []string, settings any, allowed func(name strin
 		return err
 	}
 	if err := env.ParseWithOptions(settings, opts); err != nil {
-		return describe(prefix, err)
+		return describe(prefix, settings, err)
 	}
 	trimSecrets(settings)
 	if v, ok := settings.(Validator); ok {
@@ -80,7 +81,7 @@ func refuseUnknown(prefix string, environ map[string]string, known []env.FieldPa
 }
 
 // describe keeps the library's error to one line that names the variable.
-func describe(prefix string, err error) error {
+func describe(prefix string, settings any, err error) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
 		return err
@@ -99,10 +100,31 @@ func describe(prefix string, err error) error {
 		case errors.As(e, &load):
 			lines = append(lines, fmt.Sprintf("%s names a file that cannot be read: %v", load.Key, load.Err))
 		case errors.As(e, &parse):
-			lines = append(lines, fmt.Sprintf("%s…%s: %v", prefix, parse.Name, parse.Err))
+			lines = append(lines, fmt.Sprintf("%s%s: %v", prefix, variable(reflect.TypeOf(settings), parse.Name), parse.Err))
 		default:
 			lines = append(lines, e.Error())
 		}
 	}
 	return errors.New(strings.Join(lines, "; "))
+}
+
+// variable is the name, without its prefix, of the variable that fills a field:
+// the library names the field alone.
+func variable(t reflect.Type, field string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return ""
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		if f.Name == field && name != "" {
+			return name
+		}
+		if nested := variable(f.Type, field); nested != "" {
+			return nested
+		}
+	}
+	return ""
 }

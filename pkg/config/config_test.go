@@ -51,7 +51,7 @@ func TestLoadNamesTheSetting(t *testing.T) {
 	}{
 		"unknown":       {append(good, "X_NAMES=typo"), "X_NAMES"},
 		"missing":       {[]string{"X_DATABASE_URL=postgres://u@h/db"}, "X_NAME is required"},
-		"not a number":  {append(good, "X_COUNT=many"), "Count"},
+		"not a number":  {append(good, "X_COUNT=many"), "X_COUNT: "},
 		"no such file":  {append(good, "X_SECRET_FILE=/nowhere/at/all"), "X_SECRET_FILE"},
 		"not a URL":     {[]string{"X_NAME=n", "X_DATABASE_URL=mysql://u:hush@h/db"}, "X_DATABASE_URL"},
 		"two passwords": {[]string{"X_NAME=n", "X_DATABASE_URL=postgres://u:hush@h/db", "X_DATABASE_PASSWORD_FILE=" + secretFile(t, "p")}, "X_DATABASE_PASSWORD_FILE"},

@@ -129,7 +129,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address)
 	if err != nil {
-		return fmt.Errorf("listening on GRPC_ADDRESS: %w", err)
+		return fmt.Errorf("listening on GRPC_ADDRESS (choose a free address): %w", err)
 	}
 	checksDone := make(chan struct{})
 	checkCtx, stopChecks := context.WithCancel(ctx)

@@ -130,6 +130,8 @@ func TestBodiesOverTheGateway(t *testing.T) {
 	}
 	// T02: numbers.
 	for body, field := range map[string]string{
+		// T05: a level that is not named must not pass for the first.
+		`{}`: "depth", `{"depth":null,"results":[]}`: "depth",
 		`{"depth":1.5,"results":[]}`: "depth", `{"depth":-1,"results":[]}`: "depth", `{"depth":11,"results":[]}`: "depth", `{"depth":"x","results":[]}`: "depth",
 		`{"depth":0,"results":[{"url":"http://a/","status":"Captured"}]}`:                                                                       "results[0].status",
 		`{"depth":0,"results":[{"url":"http://a/","status":"failed"},{"url":"http://b/"}]}`:                                                     "results[1].status",

@@ -246,6 +246,44 @@ func overdueIsClosedOnce(t *testing.T, b *bundle) {
 	}
 }
 
+// A report that commits while the closing waits for its crawl has come in time.
+func TestAReportAcrossItsDeadlineCounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tx, err := b.db.Pool(t, "superuser").Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	for _, statement := range []string{
+		"SELECT id FROM ledger.crawls WHERE id = $1 FOR NO KEY UPDATE",
+		"UPDATE ledger.crawl_levels SET replied_at = now() WHERE crawl_id = $1",
+	} {
+		if _, err := tx.Exec(t.Context(), statement, b.crawl.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type result struct {
+		closed []uuid.UUID
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		closed, err := b.CloseOverdue(t.Context(), start.Add(2*time.Hour))
+		done <- result{closed, err}
+	}()
+	testkit.Eventually(t, 10*time.Second, func() (bool, string) {
+		n := b.count(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+		return n == 1, "the closing does not wait for the report"
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || len(r.closed) != 0 {
+		t.Fatalf("closed %v, error %v", r.closed, r.err)
+	}
+}
+
 func TestALevelIsClaimedOnce(t *testing.T) { everyWay(t, levelIsClaimedOnce) }
 
 func levelIsClaimedOnce(t *testing.T, b *bundle) {

@@ -647,10 +647,11 @@ func (x *PageFailure) GetReason() string {
 }
 
 type ReportLevelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CrawlId       string                 `protobuf:"bytes,1,opt,name=crawl_id,json=crawlId,proto3" json:"crawl_id,omitempty"`
-	Depth         int32                  `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
-	Results       []*LevelResult         `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	CrawlId string                 `protobuf:"bytes,1,opt,name=crawl_id,json=crawlId,proto3" json:"crawl_id,omitempty"`
+	// Required: a level that is not named must not pass for the first.
+	Depth         *int32         `protobuf:"varint,2,opt,name=depth,proto3,oneof" json:"depth,omitempty"`
+	Results       []*LevelResult `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,8 +694,8 @@ func (x *ReportLevelRequest) GetCrawlId() string {
 }
 
 func (x *ReportLevelRequest) GetDepth() int32 {
-	if x != nil {
-		return x.Depth
+	if x != nil && x.Depth != nil {
+		return *x.Depth
 	}
 	return 0
 }
@@ -1458,12 +1459,13 @@ const file_muniment_ledger_v1_crawls_proto_rawDesc = "" +
 	"\vPageFailure\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\x05R\x05depth\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa0\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xb2\x01\n" +
 	"\x12ReportLevelRequest\x12#\n" +
-	"\bcrawl_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\acrawlId\x12\x1f\n" +
-	"\x05depth\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
-	"(\x00R\x05depth\x12D\n" +
-	"\aresults\x18\x03 \x03(\v2\x1f.muniment.ledger.v1.LevelResultB\t\xbaH\x06\x92\x01\x03\x10\x90NR\aresults\"\xdb\a\n" +
+	"\bcrawl_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\acrawlId\x12'\n" +
+	"\x05depth\x18\x02 \x01(\x05B\f\xbaH\t\xc8\x01\x01\x1a\x04\x18\n" +
+	"(\x00H\x00R\x05depth\x88\x01\x01\x12D\n" +
+	"\aresults\x18\x03 \x03(\v2\x1f.muniment.ledger.v1.LevelResultB\t\xbaH\x06\x92\x01\x03\x10\x90NR\aresultsB\b\n" +
+	"\x06_depth\"\xdb\a\n" +
 	"\vLevelResult\x12(\n" +
 	"\x03url\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80@2\n" +
 	"^[^\\x00]*$R\x03url\x128\n" +
@@ -1638,6 +1640,7 @@ func file_muniment_ledger_v1_crawls_proto_init() {
 	file_muniment_ledger_v1_crawls_proto_msgTypes[2].OneofWrappers = []any{}
 	file_muniment_ledger_v1_crawls_proto_msgTypes[3].OneofWrappers = []any{}
 	file_muniment_ledger_v1_crawls_proto_msgTypes[6].OneofWrappers = []any{}
+	file_muniment_ledger_v1_crawls_proto_msgTypes[9].OneofWrappers = []any{}
 	file_muniment_ledger_v1_crawls_proto_msgTypes[10].OneofWrappers = []any{}
 	file_muniment_ledger_v1_crawls_proto_msgTypes[11].OneofWrappers = []any{}
 	file_muniment_ledger_v1_crawls_proto_msgTypes[13].OneofWrappers = []any{}

@@ -36,11 +36,16 @@ func (q *Queries) ClaimLevel(ctx context.Context, arg ClaimLevelParams) (int64, 
 }
 
 const closeUndispatchedCrawl = `-- name: CloseUndispatchedCrawl :execrows
+WITH undispatched AS (
+    SELECT r.id
+    FROM crawls r JOIN crawl_levels l ON l.crawl_id = r.id
+    WHERE r.id = $3 AND r.state = 'running' AND l.depth = $4 AND l.replied_at IS NULL
+    FOR NO KEY UPDATE OF r, l
+)
 UPDATE crawls c
 SET state = 'failed', stop_reason = 'failed', error = $1::text, finished_at = $2::timestamptz
-FROM crawl_levels l
-WHERE c.id = $3 AND c.state = 'running'
-    AND l.crawl_id = c.id AND l.depth = $4 AND l.replied_at IS NULL
+FROM undispatched u
+WHERE c.id = u.id AND c.state = 'running'
 `
 
 type CloseUndispatchedCrawlParams struct {
@@ -50,7 +55,8 @@ type CloseUndispatchedCrawlParams struct {
 	Depth   int32
 }
 
-// The webhook failed. A level that was reported all the same has its job.
+// The webhook failed. A level that was reported all the same has its job: both
+// rows are locked before they are judged, as in CloseOverdueCrawls.
 func (q *Queries) CloseUndispatchedCrawl(ctx context.Context, arg CloseUndispatchedCrawlParams) (int64, error) {
 	result, err := q.db.Exec(ctx, closeUndispatchedCrawl,
 		arg.Error,

@@ -5,12 +5,20 @@ WHERE id = @id AND state = 'running';
 
 -- name: CloseOverdueCrawls :many
 -- A level without a reply past its deadline. Two replicas may ask at once: the
--- second waits for the first and then finds the crawl closed.
+-- second waits for the first and then finds the crawl closed. Both rows are
+-- locked before they are judged: a report that commits while this waits for the
+-- crawl has set its level's reply, and only a locked row is read anew.
+WITH overdue AS (
+    SELECT r.id, l.depth, l.deadline
+    FROM crawls r JOIN crawl_levels l ON l.crawl_id = r.id
+    WHERE r.state = 'running' AND l.replied_at IS NULL AND l.deadline < @now::timestamptz
+    FOR NO KEY UPDATE OF r, l
+)
 UPDATE crawls c
 SET state = 'failed', stop_reason = 'failed', finished_at = @now::timestamptz,
-    error = format('level %s is overdue: not reported by %s', l.depth, to_char(l.deadline AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-FROM crawl_levels l
-WHERE l.crawl_id = c.id AND c.state = 'running' AND l.replied_at IS NULL AND l.deadline < @now::timestamptz
+    error = format('level %s is overdue: not reported by %s', o.depth, to_char(o.deadline AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+FROM overdue o
+WHERE c.id = o.id AND c.state = 'running'
 RETURNING c.id;
 
 -- name: FinishCrawl :exec

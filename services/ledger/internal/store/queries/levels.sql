@@ -8,12 +8,18 @@ WHERE l.crawl_id = @crawl_id AND l.depth = @depth AND l.state = 'pending'
     AND c.id = l.crawl_id AND c.state = 'running';
 
 -- name: CloseUndispatchedCrawl :execrows
--- The webhook failed. A level that was reported all the same has its job.
+-- The webhook failed. A level that was reported all the same has its job: both
+-- rows are locked before they are judged, as in CloseOverdueCrawls.
+WITH undispatched AS (
+    SELECT r.id
+    FROM crawls r JOIN crawl_levels l ON l.crawl_id = r.id
+    WHERE r.id = @crawl_id AND r.state = 'running' AND l.depth = @depth AND l.replied_at IS NULL
+    FOR NO KEY UPDATE OF r, l
+)
 UPDATE crawls c
 SET state = 'failed', stop_reason = 'failed', error = @error::text, finished_at = @now::timestamptz
-FROM crawl_levels l
-WHERE c.id = @crawl_id AND c.state = 'running'
-    AND l.crawl_id = c.id AND l.depth = @depth AND l.replied_at IS NULL;
+FROM undispatched u
+WHERE c.id = u.id AND c.state = 'running';
 
 -- name: GetLevel :one
 SELECT crawl_id, depth, state, pages, deadline, replied_at, stop_reason
