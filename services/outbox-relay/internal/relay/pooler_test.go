@@ -2,13 +2,6 @@ package relay_test
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,7 +25,7 @@ func TestT44QueryModes(t *testing.T) {
 			return config.Database{URL: s.db.URL("relay"), MaxConns: 4, Mode: "exec"}
 		},
 		"pgbouncer": func(t *testing.T, s *stack) config.Database {
-			return config.Database{URL: pooler(t, s.db.URL("relay")), MaxConns: 20, Mode: "exec"}
+			return config.Database{URL: testkit.Pooler(t, s.db.URL("relay")), MaxConns: 20, Mode: "exec"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,63 +60,4 @@ func TestT44QueryModes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// pooler starts pgbouncer in transaction mode in front of the database, with
-// five connections for all, and returns its URL. Without pgbouncer the test is
-// skipped.
-func pooler(t *testing.T, direct string) string {
-	t.Helper()
-	program, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		t.Skip("pgbouncer is not installed")
-	}
-	server, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(lis.Addr().String())
-	_ = lis.Close()
-
-	password, _ := server.User.Password()
-	database := server.Path[1:]
-	settings := fmt.Sprintf(`[databases]
-%s = host=%s port=%s dbname=%s user=%s password=%s
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %s
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 5
-`, database, server.Hostname(), server.Port(), database, server.User.Username(), password, port)
-	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{file}
-	if self, err := user.Current(); err == nil && self.Uid == "0" {
-		args = []string{"-u", "nobody", file} // it refuses to run as root
-	}
-	cmd := exec.Command(program, args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting pgbouncer: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	testkit.Eventually(t, 10*time.Second, func() (bool, string) {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			return false, err.Error()
-		}
-		_ = conn.Close()
-		return true, ""
-	})
-	return fmt.Sprintf("postgres://%s@127.0.0.1:%s/%s?sslmode=disable", server.User.Username(), port, database)
 }
