@@ -109,6 +109,7 @@ var granted = map[string]map[string]string{
 		"outbox.fga_outbox": "insert(payload)",
 	},
 	"relay": {
+		"outbox.discards":         "insert(row_id,certificate,person,reason)",
 		"outbox.fga_outbox":       "select update(processed_at,attempts,last_error,next_attempt_at,dead_at,claim,claimed_until,tuples_done)",
 		"outbox.goose_db_version": "select",
 	},

@@ -33,7 +33,7 @@ type examination struct {
 // examinations are all checks, in the order in which one thing needs another.
 func examinations(origin string) []examination {
 	store := []string{"S3_ENDPOINT", "S3_REGION", "S3_BUCKET", "S3_ACCESS_KEY", "S3_SECRET_KEY"}
-	return []examination{
+	all := []examination{
 		{"database roles", []string{"MUNIMENT_DATABASE_URL"}, examineRoles},
 		{"model pin", []string{"OPENFGA_API_URL", "OPENFGA_STORE_ID", "OPENFGA_MODEL_ID"}, examineModel},
 		{"issuer", []string{"MUNIMENT_ISSUER_URL"}, examineIssuer},
@@ -42,6 +42,14 @@ func examinations(origin string) []examination {
 		{"replay", store, func(ctx context.Context, sh shell) (string, error) { return examineReplay(ctx, sh, origin) }},
 		{"webhook", []string{"MUNIMENT_LEDGER_WEBHOOK_URL"}, examineWebhook},
 	}
+	for _, s := range services {
+		all = append(all, examination{
+			"the " + s.name,
+			[]string{s.setting(), "MUNIMENT_TLS_CERT_FILE", "MUNIMENT_TLS_KEY_FILE", "MUNIMENT_TLS_CA_FILE"},
+			func(ctx context.Context, sh shell) (string, error) { return examineService(ctx, sh, s) },
+		})
+	}
+	return all
 }
 
 // runDoctor runs every check, whatever the others found.

@@ -19,6 +19,7 @@ import (
 const outboxUsage = `outbox stats                                            how far behind the delivery of tuples is
   muniment outbox dead                                             the rows that were set aside, and why
   muniment outbox retry ID… | --all                                give such rows another round of attempts
+  muniment outbox discard ID --reason TEXT [--person NAME]         give such a row up for good; later rows of its objects go on
   muniment outbox drain [--wait 10s]                               deliver now, and say what is left
   muniment outbox audit [--repair]                                 compare the ledger with the engine; queue what differs
   muniment outbox archive --older-than 2160h --to FILE             move old delivered rows into a file`
@@ -28,6 +29,7 @@ var outboxCommands = map[string]func(ctx context.Context, sh shell, args []strin
 	"stats":   runOutboxStats,
 	"dead":    runOutboxDead,
 	"retry":   runOutboxRetry,
+	"discard": runOutboxDiscard,
 	"drain":   runOutboxDrain,
 	"audit":   runOutboxAudit,
 	"archive": runOutboxArchive,
@@ -39,7 +41,7 @@ func runOutbox(ctx context.Context, sh shell, args []string) error {
 			return run(ctx, sh, args[1:])
 		}
 	}
-	return errors.New("one of stats, dead, retry, drain, audit or archive is needed; 'muniment help' explains them")
+	return errors.New("one of stats, dead, retry, discard, drain, audit or archive is needed; 'muniment help' explains them")
 }
 
 // outbox is a client of the relay with the operator's certificate:

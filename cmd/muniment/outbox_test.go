@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -141,10 +142,45 @@ func TestOutboxCommands(t *testing.T) {
 	d.must(t, "queued again: 1", "outbox", "retry", id)
 	d.must(t, "dead: 1", "outbox", "drain", "--wait", "30s")
 	d.must(t, "queued again: 1", "outbox", "retry", "--all")
-	for _, wrong := range [][]string{{}, {"dry"}, {"retry"}, {"retry", "x"}, {"drain", "--wait", "1h"}, {"stats", "x"}, {"archive"}} {
+	for _, wrong := range [][]string{{}, {"dry"}, {"retry"}, {"retry", "x"}, {"discard"}, {"discard", "x", "--reason", "y"}, {"discard", "1"}, {"discard", "1", "2", "--reason", "y"}, {"drain", "--wait", "1h"}, {"stats", "x"}, {"archive"}} {
 		if out, err := d.run(t, append([]string{"outbox"}, wrong...)...); err == nil {
 			t.Errorf("outbox %v is taken: %q", wrong, out)
 		}
+	}
+}
+
+// A row that can never be delivered is given up by a person: what stood behind it
+// goes on, and who gave up what stays on record.
+func TestOutboxDiscard(t *testing.T) {
+	t.Parallel()
+	d := newDelivery(t)
+	bad := `{"writes":[{"user":"user:eve","relation":"nope","object":"capture_job:1"}]}`
+	d.queue(t, bad)
+	d.queue(t, `{"writes":[{"user":"user:alice","relation":"owner","object":"capture_job:1"}]}`)
+	testkit.Eventually(t, 30*time.Second, func() (bool, string) {
+		out, err := d.run(t, "outbox", "dead")
+		return strings.Contains(out, "dead rows: 1"), fmt.Sprint(out, err)
+	})
+	id, _, _ := strings.Cut(d.must(t, "dead rows: 1", "outbox", "dead"), " ")
+	d.must(t, "waiting: 1", "outbox", "stats")
+	d.must(t, "discarded: "+id, "outbox", "discard", id, "--reason", "a relation that no model had", "--person", "alice")
+	d.must(t, "dead: 0", "outbox", "drain", "--wait", "30s")
+	held := 0
+	if err := d.engine.Read(t.Context(), fga.Key{}, func(fga.Tuple) error { held++; return nil }); err != nil || held != 1 {
+		t.Errorf("the engine holds %d tuples, %v; the row behind the discarded one was delivered", held, err)
+	}
+	var certificate, person, reason, refusal string
+	var same bool
+	if err := d.superuser.QueryRow(t.Context(), `
+		SELECT certificate, person, reason, refusal, payload = $2::jsonb AND discarded_at > created_at
+		  FROM outbox.discards WHERE row_id = $1`, id, bad).Scan(&certificate, &person, &reason, &refusal, &same); err != nil {
+		t.Fatal(err)
+	}
+	if certificate != "operator" || person != "alice" || reason != "a relation that no model had" || !strings.Contains(refusal, "nope") || !same {
+		t.Errorf("on record: %s, %s, %s, %s, the row's own: %v", certificate, person, reason, refusal, same)
+	}
+	if out, err := d.run(t, "outbox", "discard", id, "--reason", "again", "--person", "bob"); err == nil || !strings.Contains(err.Error(), "the row is not set aside") {
+		t.Errorf("discarding twice: %q, %v", out, err)
 	}
 }
 

@@ -24,6 +24,19 @@ type Validator interface {
 	Validate(prefix string) error
 }
 
+// SettingError is the trouble that one setting's value made later than at its
+// reading: an address that is taken, for example. It names the variable without
+// the service's prefix, which only the process's shell knows.
+type SettingError struct {
+	Setting string
+	Err     error
+}
+
+func (e *SettingError) Error() string { return e.Setting + ": " + e.Err.Error() }
+
+// Unwrap returns the trouble.
+func (e *SettingError) Unwrap() error { return e.Err }
+
 // Load fills settings (a pointer to a struct with env tags) from the variables
 // in environ that begin with prefix, for example "MUNIMENT_LEDGER_". Variables
 // with the prefix that the struct does not name are refused unless allowed

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/muniment/muniment/pkg/config"
 )
 
 // Version is set at build time with -ldflags -X.
@@ -18,8 +20,9 @@ var Version = "dev"
 
 // Main runs a service until it ends or a signal comes, and exits the process.
 // The first SIGINT or SIGTERM ends run's context; a second one stops at once.
-// An error is printed as one line on standard error, and the exit status is 1.
-func Main(name string, run func(ctx context.Context, environ []string) error) {
+// An error is printed as one line on standard error, and the exit status is 1; a
+// setting that it is about is named with the prefix.
+func Main(name, prefix string, run func(ctx context.Context, environ []string) error) {
 	if err := flags(name, os.Args[1:]); err != nil {
 		if errors.Is(err, errDone) {
 			os.Exit(0)
@@ -40,9 +43,17 @@ func Main(name string, run func(ctx context.Context, environ []string) error) {
 	err := run(ctx, os.Environ())
 	cancel()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, OneLine(err))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, OneLine(named(prefix, err)))
 		os.Exit(1)
 	}
+}
+
+// named spells the variable that an error is about in full.
+func named(prefix string, err error) error {
+	if setting, ok := errors.AsType[*config.SettingError](err); ok {
+		return fmt.Errorf("%s%w", prefix, setting)
+	}
+	return err
 }
 
 var errDone = errors.New("nothing more to do")

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/muniment/muniment/pkg/config"
 	"github.com/muniment/muniment/pkg/grpcx"
 	signerv1 "github.com/muniment/muniment/pkg/pb/muniment/signer/v1"
 	"github.com/muniment/muniment/pkg/telemetry"
@@ -293,5 +296,59 @@ func TestAllowListOfUnknownMethodIsRefused(t *testing.T) {
 	})
 	if err := <-b.stopped; err == nil || !strings.Contains(err.Error(), "Typo") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// What stands on the page of readiness and in the log is one line, whatever a
+// driver spreads its error over.
+func TestNotReadyIsOneLine(t *testing.T) {
+	t.Parallel()
+	core, logged := observer.New(zap.WarnLevel)
+	settings := grpcx.ServerSettings{
+		Address: freeAddress(t), TLS: testkit.Certificates(t).Files("signer"), CheckEvery: 10 * time.Millisecond,
+		MaxConnectionAge: time.Minute, ShutdownTimeout: time.Second,
+		Checks: []grpcx.Check{{Name: "database", Run: func(context.Context) error {
+			return errors.New("cannot connect:\n\t127.0.0.1:1: refused\n\t[::1]:1: refused")
+		}}},
+	}
+	srv, err := grpcx.NewServer(settings, prometheus.NewRegistry(), zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- srv.Run(ctx) }()
+	const want = "database: cannot connect: 127.0.0.1:1: refused [::1]:1: refused"
+	testkit.Eventually(t, 10*time.Second, func() (bool, string) {
+		return srv.Ready().Error() == want, srv.Ready().Error()
+	})
+	cancel()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	lines := logged.FilterMessage("not ready").All()
+	if len(lines) != 1 || lines[0].ContextMap()["error"] != want {
+		t.Errorf("the log says %v", lines)
+	}
+}
+
+func TestATakenAddressNamesItsSetting(t *testing.T) {
+	t.Parallel()
+	certs := testkit.Certificates(t)
+	taken := setup(t, certs, nil).address
+	testkit.Eventually(t, 10*time.Second, func() (bool, string) {
+		conn, err := net.Dial("tcp", taken)
+		if err != nil {
+			return false, err.Error()
+		}
+		return conn.Close() == nil, ""
+	})
+	srv, err := grpcx.NewServer(grpcx.ServerSettings{Address: taken, TLS: certs.Files("signer")}, prometheus.NewRegistry(), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = srv.Run(t.Context())
+	if setting, ok := errors.AsType[*config.SettingError](err); !ok || setting.Setting != "GRPC_ADDRESS" || !strings.Contains(err.Error(), taken) {
+		t.Errorf("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/muniment/muniment/pkg/config"
 )
 
 // MaxMessageBytes bounds one message between services: a JSON body of 32 MiB
@@ -129,7 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address)
 	if err != nil {
-		return fmt.Errorf("listening on GRPC_ADDRESS (choose a free address): %w", err)
+		return &config.SettingError{Setting: "GRPC_ADDRESS", Err: fmt.Errorf("choose a free address: %w", err)}
 	}
 	checksDone := make(chan struct{})
 	checkCtx, stopChecks := context.WithCancel(ctx)
@@ -206,11 +209,25 @@ func (s *Server) check(ctx context.Context) error {
 		err := c.Run(checkCtx)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+			return &notReadyError{check: c.Name, err: err}
 		}
 	}
 	return nil
 }
+
+// notReadyError is one line, whatever the check's error was spread over: it
+// stands in the log, on the health page and in what an operator is told.
+type notReadyError struct {
+	check string
+	err   error
+}
+
+func (e *notReadyError) Error() string {
+	return e.check + ": " + strings.Join(strings.Fields(e.err.Error()), " ")
+}
+
+// Unwrap returns the check's error.
+func (e *notReadyError) Unwrap() error { return e.err }
 
 func (s *Server) setReady(err error) {
 	s.mu.Lock()

@@ -73,6 +73,16 @@ func Incoming(ctx context.Context, gateway string) Credentials {
 	return c
 }
 
+// Shown says whether the call that is being served shows a user's credentials,
+// be they usable or not: two tokens are nobody's, but they are not silence.
+func Shown(ctx context.Context, gateway string) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if len(md.Get(authorizationKey)) > 0 {
+		return true
+	}
+	return slices.Contains(grpcx.Peers(ctx), gateway) && len(md.Get(devSubjectKey))+len(md.Get(devOrganizationsKey)) > 0
+}
+
 func single(values []string) string {
 	if len(values) != 1 {
 		return ""

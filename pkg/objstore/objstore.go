@@ -4,6 +4,7 @@
 package objstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,19 +105,23 @@ func (c *Client) Stat(ctx context.Context, bucket, key string) (Object, error) {
 // Read returns an object's bytes, at most limit of them; a larger one is
 // ErrTooLarge and costs no more than the limit.
 func (c *Client) Read(ctx context.Context, bucket, key string, limit int64) ([]byte, error) {
-	body, _, _, err := (&minio.Core{Client: c.s3}).GetObject(ctx, bucket, key, minio.GetObjectOptions{})
+	body, info, _, err := (&minio.Core{Client: c.s3}).GetObject(ctx, bucket, key, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, classify(fmt.Errorf("reading the object: %w", err))
 	}
 	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err != nil {
-		return nil, classify(fmt.Errorf("reading the object: %w", err))
-	}
-	if int64(len(data)) > limit {
+	if info.Size > limit {
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
 	}
-	return data, nil
+	// The size that was announced is no more than a guess at what comes.
+	data := bytes.NewBuffer(make([]byte, 0, max(info.Size, 0)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(body, limit+1)); err != nil {
+		return nil, classify(fmt.Errorf("reading the object: %w", err))
+	}
+	if int64(data.Len()) > limit {
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
+	}
+	return data.Bytes(), nil
 }
 
 // Ready says whether the bucket answers.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -107,31 +109,52 @@ func Classify(err error) error {
 		}
 		return err
 	}
-	var connectErr *pgconn.ConnectError
-	if errors.As(err, &connectErr) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
+	if connectionLost(err) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", rpcerr.ErrUnavailable, err)
 	}
 	return err
 }
 
-// stalePlan is Postgres' complaint about a prepared statement after a
-// migration changed its result ("cached plan must not change result type").
-func stalePlan(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "0A000"
+// connectionLost says whether there was no connection, or it ended under a
+// statement: by a server that was killed, or by whatever stands in between. The
+// driver passes the network's own errors on.
+func connectionLost(err error) bool {
+	var connectErr *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connectErr) || errors.As(err, &network) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Retry runs work, and runs it once more when a migration has just invalidated
-// a cached plan. work must be a whole transaction, or a single statement.
+// conflictTries is how often a transaction is tried that others got in the way of.
+const conflictTries = 4
+
+// Retry runs work, and runs it again where Postgres has undone it for a reason
+// that passes: once when a migration has just invalidated a cached plan, a few
+// times when it was chosen to end a deadlock or could not be put in an order with
+// others. work must be a whole transaction, or a single statement.
 func Retry(ctx context.Context, work func(ctx context.Context) error) error {
-	err := work(ctx)
-	if stalePlan(err) {
-		err = work(ctx)
+	stale := false
+	for try := 1; ; try++ {
+		err := work(ctx)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || ctx.Err() != nil || try == conflictTries {
+			return Classify(err)
+		}
+		switch pgErr.Code {
+		case "0A000": // "cached plan must not change result type"
+			if stale {
+				return Classify(err)
+			}
+			stale = true
+		case "40001", "40P01": // serialization failure, deadlock
+		default:
+			return Classify(err)
+		}
 	}
-	return Classify(err)
 }
 
-// InTx runs work inside one transaction, and once more after a stale plan.
+// InTx runs work inside one transaction, again as Retry does.
 func InTx(ctx context.Context, pool *pgxpool.Pool, work func(tx pgx.Tx) error) error {
 	return Retry(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, pool, work)

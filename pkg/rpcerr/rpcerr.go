@@ -154,7 +154,11 @@ func RetryAfter(err error) time.Duration {
 	return time.Second
 }
 
-// TooLarge says that a body or a list is over its limit.
+// TooLarge says that a body or a list is over its limit. Its detail tells it
+// from gRPC's own refusal of a message, whose words are not for callers.
 func TooLarge(what string, limit int64) *Error {
-	return &Error{code: codes.ResourceExhausted, message: fmt.Sprintf("%s is over the limit of %d bytes", what, limit)}
+	return &Error{
+		code: codes.ResourceExhausted, message: fmt.Sprintf("%s is over the limit of %d bytes", what, limit),
+		details: []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: "TOO_LARGE", Domain: "muniment"}},
+	}
 }

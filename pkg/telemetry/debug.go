@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/muniment/muniment/pkg/config"
 )
 
 // NewRegistry returns a registry with the process's and the runtime's metrics
@@ -46,7 +48,7 @@ func ServeDebug(ctx context.Context, address string, reg *prometheus.Registry, r
 	})
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listening on DEBUG_ADDRESS: %w", err)
+		return &config.SettingError{Setting: "DEBUG_ADDRESS", Err: fmt.Errorf("choose a free address: %w", err)}
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan struct{})

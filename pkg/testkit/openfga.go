@@ -19,7 +19,12 @@ type FGA struct {
 // test's end.
 func OpenFGA(t testing.TB) FGA {
 	t.Helper()
-	fga := FGA{APIURL: setting(t, "OPENFGA_URL")}
+	return FGA{APIURL: setting(t, "OPENFGA_URL")}.fresh(t)
+}
+
+// fresh makes the test's store.
+func (f FGA) fresh(t testing.TB) FGA {
+	t.Helper()
 	model, err := os.ReadFile(setting(t, "OPENFGA_MODEL"))
 	if err != nil {
 		t.Fatalf("reading the authorization model: %v", err)
@@ -27,11 +32,17 @@ func OpenFGA(t testing.TB) FGA {
 	var store struct {
 		ID string `json:"id"`
 	}
-	fga.call(t, http.MethodPost, "/stores", []byte(`{"name":"test"}`), &store)
-	fga.StoreID = store.ID
-	t.Cleanup(func() { fga.call(t, http.MethodDelete, "/stores/"+fga.StoreID, nil, nil) })
-	fga.ModelID = fga.WriteModel(t, model)
-	return fga
+	f.call(t, http.MethodPost, "/stores", []byte(`{"name":"test"}`), &store)
+	f.StoreID = store.ID
+	t.Cleanup(func() { f.call(t, http.MethodDelete, "/stores/"+f.StoreID, nil, nil) })
+	f.ModelID = f.WriteModel(t, model)
+	return f
+}
+
+// GRPCAddress is where the engine speaks gRPC, host:port.
+func (f FGA) GRPCAddress(t testing.TB) string {
+	t.Helper()
+	return setting(t, "OPENFGA_GRPC")
 }
 
 // WriteModel writes a model (JSON) into the store and returns its id; the

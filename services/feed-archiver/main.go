@@ -54,7 +54,7 @@ func (c *Config) Validate(prefix string) error {
 	return nil
 }
 
-func main() { daemon.Main("muniment-"+name, run) }
+func main() { daemon.Main("muniment-"+name, prefix, run) }
 
 func run(ctx context.Context, environ []string) error {
 	var cfg Config

@@ -32,6 +32,7 @@ func TestWhatEachCertificateOpens(t *testing.T) {
 		"OutboxService/Stats":           {"operator"},
 		"OutboxService/ListDead":        {"operator"},
 		"OutboxService/Retry":           {"operator"},
+		"OutboxService/Discard":         {"operator"},
 		"OutboxService/Drain":           {"operator"},
 	}
 	// What end users ask comes through the gateway alone, whose name opens

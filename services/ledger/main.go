@@ -30,7 +30,7 @@ import (
 	"github.com/muniment/muniment/services/ledger/internal/windmill"
 )
 
-func main() { daemon.Main("muniment-ledger", run) }
+func main() { daemon.Main("muniment-ledger", prefix, run) }
 
 func run(ctx context.Context, environ []string) error {
 	var cfg settings

@@ -66,7 +66,7 @@ func (s *settings) Validate(prefix string) error {
 	return nil
 }
 
-func main() { daemon.Main("muniment-reconciler", run) }
+func main() { daemon.Main("muniment-reconciler", prefix, run) }
 
 func run(ctx context.Context, environ []string) error {
 	var cfg settings

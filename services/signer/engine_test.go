@@ -1,20 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -29,7 +20,7 @@ import (
 // still be answered from the cache, or the test shows nothing.
 func TestT19RevokedIsRevokedThoughTheEngineCaches(t *testing.T) {
 	t.Parallel()
-	s := start(t, cachingEngine(t), nil).ready(t)
+	s := start(t, testkit.CachingOpenFGA(t), nil).ready(t)
 	for name, test := range map[string]struct {
 		subject       string
 		organizations []string
@@ -126,17 +117,13 @@ func TestT20AModelThatIsNotThereIsNotReady(t *testing.T) {
 func TestT50ASlowEngineIsUnavailable(t *testing.T) {
 	t.Parallel()
 	engine := testkit.OpenFGA(t)
-	direct := engine.APIURL
-	proxy := faultyProxy(t, direct)
-	engine.APIURL = "http://" + proxy.Listen
+	proxy := testkit.NewProxy(t, engine.APIURL)
+	engine.APIURL = proxy.URL
 	s := start(t, engine, nil).ready(t)
 	id := s.archive(t, "a.wacz", "x", "acme", "alice")
 	client, ctx := s.as(t, "alice", "acme")
 
-	slow := `{"name":"slow","type":"latency","stream":"downstream","toxicity":1,"attributes":{"latency":4000}}`
-	if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(slow)); err != nil {
-		t.Fatal(err)
-	}
+	proxy.Toxic("latency", "downstream", `{"latency":4000}`)
 	began := time.Now()
 	for _, archive := range []string{id, uuid.NewString()} {
 		_, err := client.SignArchive(ctx, &signerpb.SignArchiveRequest{ArchiveId: archive})
@@ -150,9 +137,7 @@ func TestT50ASlowEngineIsUnavailable(t *testing.T) {
 	if took := time.Since(began); took > 11*time.Second {
 		t.Errorf("three calls took %s: one call of the engine takes 3 s at most", took)
 	}
-	if err := proxy.Toxics.RemoveToxic(t.Context(), "slow"); err != nil {
-		t.Fatal(err)
-	}
+	proxy.Heal("latency")
 	testkit.Eventually(t, 10*time.Second, func() (bool, string) {
 		_, err := client.SignArchive(ctx, &signerpb.SignArchiveRequest{ArchiveId: id})
 		return err == nil, "with the delay gone: " + status.Convert(err).String()
@@ -166,66 +151,4 @@ func TestT50ASlowEngineIsUnavailable(t *testing.T) {
 		page := s.readyPage(t)
 		return strings.HasPrefix(page, "authorization engine: "), page
 	})
-}
-
-// faultyProxy stands between the signer and the engine at url.
-func faultyProxy(t *testing.T, url string) *toxiproxy.Proxy {
-	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, "engine", freeAddress(t), strings.TrimPrefix(url, "http://"))
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	return proxy
-}
-
-// cachingEngine starts an engine of the test's own with every cache on, and long
-// lives for what they hold.
-func cachingEngine(t *testing.T) testkit.FGA {
-	t.Helper()
-	testkit.OpenFGA(t) // skips where there are no engines
-	program := filepath.Join("..", "..", ".local", "engines", "openfga")
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("needs the engine's program (%v): run 'make test'", err)
-	}
-	http1, grpc1 := freeAddress(t), freeAddress(t)
-	engine := exec.Command(program, "run", "--datastore-engine", "memory",
-		"--http-addr", http1, "--grpc-addr", grpc1, "--playground-enabled=false", "--metrics-enabled=false", "--log-level", "error",
-		"--check-query-cache-enabled", "--check-query-cache-ttl", "1h",
-		"--check-iterator-cache-enabled", "--check-iterator-cache-ttl", "1h")
-	var log bytes.Buffer
-	engine.Stdout, engine.Stderr = &log, &log
-	if err := engine.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = engine.Process.Kill()
-		_ = engine.Wait()
-		if t.Failed() {
-			t.Logf("the caching engine said:\n%s", log.String())
-		}
-	})
-	e := testkit.FGA{APIURL: "http://" + http1}
-	testkit.Eventually(t, 20*time.Second, func() (bool, string) {
-		reply, err := http.Post(e.APIURL+"/stores", "application/json", strings.NewReader(`{"name":"caching"}`))
-		if err != nil {
-			return false, err.Error()
-		}
-		defer reply.Body.Close()
-		var store struct {
-			ID string `json:"id"`
-		}
-		if err := json.NewDecoder(reply.Body).Decode(&store); err != nil {
-			return false, err.Error()
-		}
-		e.StoreID = store.ID
-		return store.ID != "", reply.Status
-	})
-	model, err := os.ReadFile(os.Getenv("MUNIMENT_TEST_OPENFGA_MODEL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.ModelID = e.WriteModel(t, model)
-	return e
 }

@@ -63,7 +63,7 @@ func (s *settings) Validate(prefix string) error {
 	return nil
 }
 
-func main() { daemon.Main("muniment-signer", run) }
+func main() { daemon.Main("muniment-signer", prefix, run) }
 
 func run(ctx context.Context, environ []string) error {
 	var cfg settings

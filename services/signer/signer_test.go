@@ -250,6 +250,9 @@ func TestServiceIdentity(t *testing.T) {
 	}
 	client := signerpb.NewSignerServiceClient(s.dial(t, "feed-archiver"))
 	badToken := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer nonsense")
+	good := "Bearer " + s.issuer.Token("alice")
+	twoTokens := metadata.AppendToOutgoingContext(t.Context(), "authorization", good, "authorization", good)
+	emptyToken := metadata.AppendToOutgoingContext(t.Context(), "authorization", "")
 	for name, ask := range map[string]struct {
 		ctx  context.Context
 		id   string
@@ -258,9 +261,17 @@ func TestServiceIdentity(t *testing.T) {
 		"its own subject sees what it was granted":    {t.Context(), granted, codes.OK},
 		"and nothing else":                            {t.Context(), other, codes.NotFound},
 		"a bad token does not fall back to a service": {badToken, granted, codes.Unauthenticated},
+		"nor do two tokens, be they good":             {twoTokens, granted, codes.Unauthenticated},
+		"nor does an empty one":                       {emptyToken, granted, codes.Unauthenticated},
 	} {
 		if _, err := client.SignArchive(ask.ctx, &signerpb.SignArchiveRequest{ArchiveId: ask.id}); status.Code(err) != ask.want {
 			t.Errorf("%s: %v, want %s", name, err, ask.want)
+		}
+	}
+	gateway := signerpb.NewSignerServiceClient(s.dial(t, "ledger"))
+	for name, ctx := range map[string]context.Context{"two tokens": twoTokens, "no token": t.Context()} {
+		if _, err := gateway.SignArchive(ctx, &signerpb.SignArchiveRequest{ArchiveId: granted}); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s through the gateway: %v, want Unauthenticated", name, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/muniment/muniment/pkg/daemon"
 )
 
-func main() { daemon.Main("muniment-model", run) }
+func main() { daemon.Main("muniment-model", "", run) }
 
 func run(ctx context.Context, _ []string) error {
 	target := openfga.Target{

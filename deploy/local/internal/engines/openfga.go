@@ -10,7 +10,8 @@ import (
 
 // OpenFGA is the running authorization engine.
 type OpenFGA struct {
-	APIURL string
+	// APIURL is where it speaks HTTP, and GRPCAddress (host:port) where gRPC.
+	APIURL, GRPCAddress string
 
 	spec process.Spec
 }
@@ -30,13 +31,13 @@ func startOpenFGA(ctx context.Context, set *process.Set, instance *process.Insta
 	if err := set.Run(ctx, process.Spec{Name: "openfga-migrate", Path: program, Args: []string{"migrate"}, Env: env}); err != nil {
 		return nil, err
 	}
-	engine := &OpenFGA{APIURL: "http://" + addresses[0]}
+	engine := &OpenFGA{APIURL: "http://" + addresses[0], GRPCAddress: addresses[1]}
 	engine.spec = process.Spec{
 		Name: "openfga",
 		Path: program,
 		Args: []string{
 			"run",
-			"--http-addr", addresses[0], "--grpc-addr", addresses[1],
+			"--http-addr", addresses[0], "--grpc-addr", engine.GRPCAddress,
 			"--playground-enabled=false", "--profiler-enabled=false", "--metrics-enabled=false",
 			"--log-format", "json", "--log-level", "warn",
 		},

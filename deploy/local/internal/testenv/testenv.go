@@ -42,6 +42,7 @@ func Prepare(ctx context.Context, e *engines.Engines, instance *process.Instance
 		"MUNIMENT_TEST_TEMPLATE=" + template,
 		"MUNIMENT_TEST_ROLE_PASSWORD=" + e.Postgres.RolePassword(),
 		"MUNIMENT_TEST_OPENFGA_URL=" + e.OpenFGA.APIURL,
+		"MUNIMENT_TEST_OPENFGA_GRPC=" + e.OpenFGA.GRPCAddress,
 		"MUNIMENT_TEST_OPENFGA_MODEL=" + modelFile,
 		"MUNIMENT_TEST_S3_ENDPOINT=" + e.Store.Endpoint,
 		"MUNIMENT_TEST_S3_REGION=" + e.Store.Region,

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/muniment/muniment/pkg/config"
 )
 
 const (
@@ -39,7 +41,7 @@ func (g *Gateway) Ready() error {
 func (g *Gateway) Run(ctx context.Context) error {
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.settings.Address)
 	if err != nil {
-		return fmt.Errorf("listening on HTTP_ADDRESS: %w", err)
+		return &config.SettingError{Setting: "HTTP_ADDRESS", Err: fmt.Errorf("choose a free address: %w", err)}
 	}
 	return g.Serve(ctx, lis)
 }

@@ -37,6 +37,7 @@ func TestErrors(t *testing.T) {
 		"service too slow":    {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), 503, `{"error":"orders is not available"}`, "1"},
 		"deadline, no status": {context.DeadlineExceeded, 503, `{"error":"service is not available"}`, "1"},
 		"too large":           {status.Error(codes.ResourceExhausted, "grpc: received message larger than max "+driver), 413, `{"error":"the request is over its limit"}`, ""},
+		"too large, by us":    {wire(rpcerr.TooLarge("what the feed held at that moment", 8)), 413, `{"error":"what the feed held at that moment is over the limit of 8 bytes"}`, ""},
 		"internal":            {wire(rpcerr.Internal(errors.New(driver))), 500, `{"error":"internal error"}`, ""},
 		"internal, chatty":    {status.Error(codes.Internal, driver), 500, `{"error":"internal error"}`, ""},
 		"unknown":             {errors.New(driver), 500, `{"error":"internal error"}`, ""},

@@ -255,6 +255,9 @@ func (t *transcoder) ours(err error) error {
 		}
 		return rpcerr.Unavailable(t.backend.Name, time.Second, err)
 	case codes.ResourceExhausted:
+		if len(st.Details()) > 0 {
+			return err
+		}
 		return status.Error(codes.ResourceExhausted, "the request is over its limit")
 	case codes.PermissionDenied:
 		return rpcerr.Internal(err)

@@ -35,7 +35,7 @@ func benchmarkDrain(b *testing.B, jobs int) {
 	const rows, part = 10_000, 5_000
 	s := newStack(b)
 	settings := quick()
-	settings.Workers, settings.BatchRows, settings.PollInterval = 4, 300, 5*time.Second
+	settings.Workers, settings.BatchRows, settings.PollInterval = 4, 330, 5*time.Second
 	next := 0
 	from := func(n int) int { next += n; return next - n }
 	s.jobs(b, from(jobs), jobs)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,44 @@ func TestT22ConflictThatPasses(t *testing.T) {
 	for _, r := range s.rows(t) {
 		if r.dead != nil {
 			t.Errorf("row %d was set aside: %s", r.id, r.reason)
+		}
+	}
+}
+
+// conflicting answers the first requests with a conflict and hands on the rest.
+type conflicting struct {
+	engine
+	left, asked atomic.Int64
+}
+
+func (c *conflicting) Write(ctx context.Context, writes []fga.Tuple, deletes []fga.Key) error {
+	c.asked.Add(1)
+	if c.left.Add(-1) >= 0 {
+		return &fga.Error{Kind: fga.ErrConflict, Message: "another write was there"}
+	}
+	return c.engine.Write(ctx, writes, deletes)
+}
+
+// A conflict that passes within a moment costs no attempt, and one that stays
+// ends after four tries in each of three attempts.
+func TestT22ConflictsAreTriedSoonAndNotForEver(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for _, tc := range []struct {
+		conflicts, asked int64
+		attempts         int
+		dead             bool
+	}{{3, 4, 0, false}, {1000, 12, 3, true}} {
+		s.insert(t, payload{Writes: []fga.Tuple{owner("alice", int(tc.asked))}})
+		engine := &conflicting{engine: s.client}
+		engine.left.Store(tc.conflicts)
+		stop := s.start(t, engine, quick())
+		s.drained(t, 20*time.Second)
+		stop()
+		rows := s.rows(t)
+		last := rows[len(rows)-1]
+		if last.attempts != tc.attempts || (last.dead != nil) != tc.dead || engine.asked.Load() != tc.asked {
+			t.Errorf("after %d conflicts: asked %d times, %+v", tc.conflicts, engine.asked.Load(), last)
 		}
 	}
 }
@@ -292,6 +331,10 @@ func TestT27BadRowAtTheHead(t *testing.T) {
 		return err == nil && stats.Dead == 1, fmt.Sprintf("%+v %v", stats, err)
 	})
 	s.holds(t, want...)
+	// Another whole round of attempts, not the last one of the first.
+	if again, err := s.queue.ListDead(t.Context(), 0, 10); err != nil || len(again) != 1 || again[0].Attempts != 3 {
+		t.Fatalf("dead rows after a retry by hand: %+v, %v", again, err)
+	}
 
 	// Where a person has repaired the model, the row and the one behind it land,
 	// in this order. Here the payload is repaired in its place.
@@ -305,6 +348,33 @@ func TestT27BadRowAtTheHead(t *testing.T) {
 	}
 	s.drained(t, 10*time.Second)
 	s.holds(t, append(want, behind, owner("eve", 0))...)
+}
+
+// Bisection spends the bad rows' attempts and nobody else's, wherever in the
+// request they stand.
+func TestT27BisectionSparesTheGood(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	var want []fga.Tuple
+	for n := range 90 {
+		tuple := owner("alice", n)
+		if n == 40 || n == 41 || n == 89 {
+			tuple.Relation = "nope"
+		} else {
+			want = append(want, tuple)
+		}
+		s.insert(t, payload{Writes: []fga.Tuple{tuple}})
+	}
+	s.start(t, s.client, quick())
+	testkit.Eventually(t, 20*time.Second, func() (bool, string) {
+		stats, err := s.queue.Stats(t.Context())
+		return err == nil && stats.Dead == 3 && stats.Waiting == 0, fmt.Sprintf("%+v %v", stats, err)
+	})
+	s.holds(t, want...)
+	var blamed int
+	if err := s.relay.QueryRow(t.Context(), "SELECT count(*) FROM outbox.fga_outbox WHERE attempts > 0 OR last_error IS NOT NULL").Scan(&blamed); err != nil || blamed != 3 {
+		t.Errorf("%d rows spent attempts, %v; three are bad", blamed, err)
+	}
 }
 
 // Three rows in a row for one object (write, delete, write), and two rows with

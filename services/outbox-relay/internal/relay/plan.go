@@ -34,38 +34,29 @@ type delivery struct {
 // week. Numbers keep their spelling.
 func parse(row store.Row) (*delivery, error) {
 	var payload struct {
-		Writes  []json.RawMessage `json:"writes"`
-		Deletes []json.RawMessage `json:"deletes"`
+		Writes  []fga.Tuple `json:"writes"`
+		Deletes []fga.Key   `json:"deletes"`
 	}
 	if err := decode(row.Payload, &payload); err != nil {
 		return nil, fmt.Errorf("reading the payload: %w", err)
 	}
 	d := &delivery{row: row, done: row.TuplesDone}
-	seen := make(map[spelling]bool)
-	add := func(o op) error {
-		s, err := spellingOf(o)
+	seen := make(map[spelling]bool, len(payload.Writes)+len(payload.Deletes))
+	add := func(tuple fga.Tuple, isDelete bool) error {
+		s, err := spellingOf(tuple, isDelete)
 		if err == nil && !seen[s] {
 			seen[s] = true
-			d.ops = append(d.ops, o)
+			d.ops = append(d.ops, op{tuple: tuple, delete: isDelete, bytes: s.size()})
 		}
 		return err
 	}
-	for _, raw := range payload.Deletes {
-		var key fga.Key
-		if err := decode(raw, &key); err != nil {
-			return nil, fmt.Errorf("reading a delete: %w", err)
-		}
-		tuple := fga.Tuple{User: key.User, Relation: key.Relation, Object: key.Object}
-		if err := add(op{tuple: tuple, delete: true, bytes: len(raw)}); err != nil {
+	for _, key := range payload.Deletes {
+		if err := add(fga.Tuple{User: key.User, Relation: key.Relation, Object: key.Object}, true); err != nil {
 			return nil, err
 		}
 	}
-	for _, raw := range payload.Writes {
-		var tuple fga.Tuple
-		if err := decode(raw, &tuple); err != nil {
-			return nil, fmt.Errorf("reading a write: %w", err)
-		}
-		if err := add(op{tuple: tuple, bytes: len(raw)}); err != nil {
+	for _, tuple := range payload.Writes {
+		if err := add(tuple, false); err != nil {
 			return nil, err
 		}
 	}
@@ -83,17 +74,22 @@ type spelling struct {
 	delete    bool
 }
 
-func spellingOf(o op) (spelling, error) {
-	s := spelling{key: o.tuple.Key(), delete: o.delete}
-	if o.tuple.Condition == nil {
+func spellingOf(tuple fga.Tuple, isDelete bool) (spelling, error) {
+	s := spelling{key: tuple.Key(), delete: isDelete}
+	if tuple.Condition == nil {
 		return s, nil
 	}
-	condition, err := json.Marshal(o.tuple.Condition) // sorts the keys of its context
+	condition, err := json.Marshal(tuple.Condition) // sorts the keys of its context
 	if err != nil {
 		return spelling{}, fmt.Errorf("spelling a condition: %w", err)
 	}
 	s.condition = string(condition)
 	return s, nil
+}
+
+// size is about what a tuple takes in a request, the names of its fields included.
+func (s spelling) size() int {
+	return 60 + len(s.key.User) + len(s.key.Relation) + len(s.key.Object) + len(s.condition)
 }
 
 func decode(raw []byte, into any) error {

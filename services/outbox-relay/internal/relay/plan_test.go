@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -38,6 +39,17 @@ func TestParseOrder(t *testing.T) {
 		if got := spell(mustParse(t, payload, done).ops); got != want {
 			t.Errorf("with %d done: %q, want %q", done, got, want)
 		}
+	}
+}
+
+// T52: a number that no float holds, in a condition's context, reaches the engine
+// with every digit.
+func TestT52NumbersKeepTheirDigits(t *testing.T) {
+	t.Parallel()
+	d := mustParse(t, `{"writes":[{"user":"user:a","relation":"viewer","object":"archive:1","condition":{"name":"c","context":{"limit":9007199254740993}}}]}`, 0)
+	sent, err := json.Marshal(d.ops[0].tuple.Condition)
+	if err != nil || string(sent) != `{"name":"c","context":{"limit":9007199254740993}}` {
+		t.Errorf("the condition becomes %s, %v", sent, err)
 	}
 }
 
@@ -81,5 +93,10 @@ func TestPrefixAndPack(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[1 1 2 1]" {
 		t.Errorf("packs of %v rows", got)
+	}
+	small := []*delivery{rows[2], rows[4], rows[2], rows[4], rows[2]}
+	two := 2*rows[2].ops[0].bytes + 1
+	if packs := (limits{tuples: 100, bytes: two}).pack(small); len(packs) != 3 || len(packs[0]) != 2 || len(packs[2]) != 1 {
+		t.Errorf("with room for two rows' bytes there are %d packs", len(packs))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outboxrelayv1 "github.com/muniment/muniment/pkg/pb/muniment/outboxrelay/v1"
@@ -18,6 +19,7 @@ type outbox interface {
 	ListDead(ctx context.Context, afterID int64, limit int) ([]store.Dead, error)
 	Retry(ctx context.Context, ids []int64) (int64, error)
 	RetryAll(ctx context.Context) (int64, error)
+	Discard(ctx context.Context, d store.Discard) error
 	Undelivered(ctx context.Context, keys []string) (bool, error)
 }
 
@@ -31,10 +33,13 @@ type Server struct {
 	outboxrelayv1.UnimplementedOutboxServiceServer
 	outbox outbox
 	relay  waker
+	log    *zap.Logger
 }
 
 // New returns a server over the queue and this replica's loops.
-func New(queue outbox, relay waker) *Server { return &Server{outbox: queue, relay: relay} }
+func New(queue outbox, relay waker, log *zap.Logger) *Server {
+	return &Server{outbox: queue, relay: relay, log: log}
+}
 
 // timestamp leaves an unknown time absent.
 func timestamp(t *time.Time) *timestamppb.Timestamp {

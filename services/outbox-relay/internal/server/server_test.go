@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -23,6 +26,8 @@ type fake struct {
 	woken   int
 	err     error
 
+	discarded []store.Discard
+
 	undelivered []bool // as waiting
 	asked       []string
 }
@@ -34,6 +39,11 @@ func (f *fake) Undelivered(_ context.Context, keys []string) (bool, error) {
 	}
 	f.asked = keys
 	return waits, f.err
+}
+
+func (f *fake) Discard(_ context.Context, d store.Discard) error {
+	f.discarded = append(f.discarded, d)
+	return f.err
 }
 
 func (f *fake) Stats(context.Context) (store.Stats, error) {
@@ -72,7 +82,7 @@ func TestListDeadPages(t *testing.T) {
 	req := &outboxrelayv1.ListDeadRequest{PageSize: &size}
 	var seen []int64
 	for range 3 {
-		page, err := New(f, f).ListDead(t.Context(), req)
+		page, err := New(f, f, zap.NewNop()).ListDead(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +95,7 @@ func TestListDeadPages(t *testing.T) {
 		t.Errorf("pages hold %v, then %v", seen, req.PageToken)
 	}
 	wrong := "x"
-	if _, err := New(f, f).ListDead(t.Context(), &outboxrelayv1.ListDeadRequest{PageToken: &wrong}); status.Code(err) != codes.InvalidArgument {
+	if _, err := New(f, f, zap.NewNop()).ListDead(t.Context(), &outboxrelayv1.ListDeadRequest{PageToken: &wrong}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a wrong page token: %v", err)
 	}
 }
@@ -93,13 +103,30 @@ func TestListDeadPages(t *testing.T) {
 func TestRetryWakesTheRelay(t *testing.T) {
 	t.Parallel()
 	f := &fake{dead: make([]store.Dead, 3)}
-	reply, err := New(f, f).Retry(t.Context(), &outboxrelayv1.RetryRequest{Ids: []int64{7, 8}})
+	reply, err := New(f, f, zap.NewNop()).Retry(t.Context(), &outboxrelayv1.RetryRequest{Ids: []int64{7, 8}})
 	if err != nil || reply.GetRetried() != 2 || !slices.Equal(f.retried, []int64{7, 8}) || f.woken != 1 {
 		t.Errorf("%v %v, woken %d times", reply, err, f.woken)
 	}
-	reply, err = New(f, f).Retry(t.Context(), &outboxrelayv1.RetryRequest{All: true})
+	reply, err = New(f, f, zap.NewNop()).Retry(t.Context(), &outboxrelayv1.RetryRequest{All: true})
 	if err != nil || reply.GetRetried() != 3 || f.woken != 2 {
 		t.Errorf("%v %v, woken %d times", reply, err, f.woken)
+	}
+}
+
+func TestDiscardSaysWhatItWillNot(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	req := &outboxrelayv1.DiscardRequest{Id: 7, Person: "alice", Reason: "no such relation, ever"}
+	if _, err := New(f, f, zap.NewNop()).Discard(t.Context(), req); err != nil || f.woken != 1 {
+		t.Errorf("%v, woken %d times", err, f.woken)
+	}
+	if want := (store.Discard{ID: 7, Person: "alice", Reason: "no such relation, ever"}); !slices.Equal(f.discarded, []store.Discard{want}) {
+		t.Errorf("the queue is told %+v", f.discarded)
+	}
+	f.err = fmt.Errorf("discarding a row: %w", store.ErrNotDead)
+	_, err := New(f, f, zap.NewNop()).Discard(t.Context(), req)
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "the row is not set aside") {
+		t.Errorf("a row that waits: %v", err)
 	}
 }
 
@@ -107,19 +134,19 @@ func TestDrainWaitsAndGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{waiting: []int64{3, 2, 0}}
-		reply, err := New(f, f).Drain(t.Context(), &outboxrelayv1.DrainRequest{})
+		reply, err := New(f, f, zap.NewNop()).Drain(t.Context(), &outboxrelayv1.DrainRequest{})
 		if err != nil || !reply.GetDrained() || f.woken != 1 {
 			t.Errorf("%v %v", reply, err)
 		}
 		f.waiting = []int64{4}
 		seconds := int32(3)
 		began := time.Now()
-		reply, err = New(f, f).Drain(t.Context(), &outboxrelayv1.DrainRequest{WaitSeconds: &seconds})
+		reply, err = New(f, f, zap.NewNop()).Drain(t.Context(), &outboxrelayv1.DrainRequest{WaitSeconds: &seconds})
 		if err != nil || reply.GetDrained() || reply.GetWaiting() != 4 || time.Since(began) != 3*time.Second {
 			t.Errorf("%v %v after %s", reply, err, time.Since(began))
 		}
 		f.err = errors.New("gone")
-		if _, err := New(f, f).Drain(t.Context(), &outboxrelayv1.DrainRequest{}); err == nil {
+		if _, err := New(f, f, zap.NewNop()).Drain(t.Context(), &outboxrelayv1.DrainRequest{}); err == nil {
 			t.Error("an error of the queue is no answer")
 		}
 	})

@@ -23,7 +23,7 @@ import (
 )
 
 // SchemaVersion is the version of schema outbox that this code needs.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // queryTimeout bounds one statement.
 const queryTimeout = 5 * time.Second

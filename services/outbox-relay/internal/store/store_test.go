@@ -252,3 +252,47 @@ func TestT30IdleTransactionsEnd(t *testing.T) {
 		}
 	}
 }
+
+// Discarding ends a dead row and no other, and writes down what it held; the role
+// can write nothing else there, and change nothing.
+func TestDiscardEndsDeadRowsAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.queue(t, write("capture_job:1"))
+	b.queue(t, write("capture_job:1"))
+	claim, ids := b.claim(t, time.Minute, 10)
+	discard := store.Discard{ID: ids[0], Certificate: "operator", Person: "alice", Reason: "why not"}
+	if err := b.store.Discard(t.Context(), discard); !errors.Is(err, store.ErrNotDead) {
+		t.Errorf("a row that is under way: %v", err)
+	}
+	if err := b.store.Refuse(t.Context(), claim, ids[0], "no such relation", 0, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, behind := b.claim(t, time.Minute, 10); len(behind) != 0 {
+		t.Fatalf("rows %v were taken past a dead one", behind)
+	}
+	if err := b.store.Discard(t.Context(), discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, behind := b.claim(t, time.Minute, 10); len(behind) != 1 {
+		t.Errorf("the row behind a discarded one still waits")
+	}
+	if retried, err := b.store.RetryAll(t.Context()); err != nil || retried != 0 {
+		t.Errorf("%d rows came back, %v", retried, err)
+	}
+	for _, id := range []int64{ids[0], ids[0] + 1, 1 << 40} {
+		discard.ID = id
+		if err := b.store.Discard(t.Context(), discard); !errors.Is(err, store.ErrNotDead) {
+			t.Errorf("row %d: %v", id, err)
+		}
+	}
+	for _, statement := range []string{
+		"UPDATE outbox.discards SET person = 'bob'", "DELETE FROM outbox.discards", "TRUNCATE outbox.discards",
+		"INSERT INTO outbox.discards (row_id, certificate, person, reason, payload) VALUES (1, 'c', 'p', 'r', '{}')",
+	} {
+		var refused *pgconn.PgError
+		if _, err := b.relay.Exec(t.Context(), statement); !errors.As(err, &refused) || refused.Code != "42501" {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

@@ -18,7 +18,7 @@ const Gateway = "ledger"
 func Authenticate(v *identity.Verifier, services map[string]string) func(ctx context.Context, fullMethod string) (context.Context, error) {
 	endUser := identity.Authenticate(v, nil, Gateway)
 	return func(ctx context.Context, fullMethod string) (context.Context, error) {
-		if identity.Incoming(ctx, Gateway) != (identity.Credentials{}) {
+		if identity.Shown(ctx, Gateway) {
 			return endUser(ctx, fullMethod)
 		}
 		for _, peer := range grpcx.Peers(ctx) {

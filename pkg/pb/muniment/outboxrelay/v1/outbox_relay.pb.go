@@ -424,6 +424,104 @@ func (x *RetryResponse) GetRetried() int64 {
 	return 0
 }
 
+type DiscardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Who decided it; the certificate that asks is recorded beside it.
+	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
+	// Why it can be done without.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardRequest) Reset() {
+	*x = DiscardRequest{}
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardRequest) ProtoMessage() {}
+
+func (x *DiscardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardRequest.ProtoReflect.Descriptor instead.
+func (*DiscardRequest) Descriptor() ([]byte, []int) {
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DiscardRequest) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DiscardRequest) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *DiscardRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DiscardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardResponse) Reset() {
+	*x = DiscardResponse{}
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardResponse) ProtoMessage() {}
+
+func (x *DiscardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardResponse.ProtoReflect.Descriptor instead.
+func (*DiscardResponse) Descriptor() ([]byte, []int) {
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{8}
+}
+
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long to wait, 10 where absent.
@@ -434,7 +532,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[7]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +544,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[7]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +557,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{7}
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DrainRequest) GetWaitSeconds() int32 {
@@ -481,7 +579,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[8]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +591,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[8]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +604,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{8}
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DrainResponse) GetDrained() bool {
@@ -542,7 +640,7 @@ type WaitDeliveredRequest struct {
 
 func (x *WaitDeliveredRequest) Reset() {
 	*x = WaitDeliveredRequest{}
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[9]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +652,7 @@ func (x *WaitDeliveredRequest) String() string {
 func (*WaitDeliveredRequest) ProtoMessage() {}
 
 func (x *WaitDeliveredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[9]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +665,7 @@ func (x *WaitDeliveredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitDeliveredRequest.ProtoReflect.Descriptor instead.
 func (*WaitDeliveredRequest) Descriptor() ([]byte, []int) {
-	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{9}
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WaitDeliveredRequest) GetObjects() []string {
@@ -586,7 +684,8 @@ func (x *WaitDeliveredRequest) GetWaitSeconds() int32 {
 
 type WaitDeliveredResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where a row still waits, or was set aside.
+	// False where a row still waits, or was set aside. A row that was discarded
+	// counts no more, though the engine never had it.
 	Delivered     bool `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -594,7 +693,7 @@ type WaitDeliveredResponse struct {
 
 func (x *WaitDeliveredResponse) Reset() {
 	*x = WaitDeliveredResponse{}
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[10]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +705,7 @@ func (x *WaitDeliveredResponse) String() string {
 func (*WaitDeliveredResponse) ProtoMessage() {}
 
 func (x *WaitDeliveredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[10]
+	mi := &file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +718,7 @@ func (x *WaitDeliveredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitDeliveredResponse.ProtoReflect.Descriptor instead.
 func (*WaitDeliveredResponse) Descriptor() ([]byte, []int) {
-	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{10}
+	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitDeliveredResponse) GetDelivered() bool {
@@ -665,7 +764,14 @@ const file_muniment_outboxrelay_v1_outbox_relay_proto_rawDesc = "" +
 	"\x03all\x18\x02 \x01(\bR\x03all:Y\xbaHV\x1aT\n" +
 	"\x10retry.ids_or_all\x12\x1egive ids, or all, and not both\x1a this.all != (size(this.ids) > 0)\")\n" +
 	"\rRetryResponse\x12\x18\n" +
-	"\aretried\x18\x01 \x01(\x03R\aretried\"R\n" +
+	"\aretried\x18\x01 \x01(\x03R\aretried\"q\n" +
+	"\x0eDiscardRequest\x12\x17\n" +
+	"\x02id\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\x02id\x12\"\n" +
+	"\x06person\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06person\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\x06reason\"\x11\n" +
+	"\x0fDiscardResponse\"R\n" +
 	"\fDrainRequest\x121\n" +
 	"\fwait_seconds\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18<(\x01H\x00R\vwaitSeconds\x88\x01\x01B\x0f\n" +
 	"\r_wait_seconds\"W\n" +
@@ -677,11 +783,12 @@ const file_muniment_outboxrelay_v1_outbox_relay_proto_rawDesc = "" +
 	"\aobjects\x18\x01 \x03(\tB\x13\xbaH\x10\x92\x01\r\b\x01\x10d\"\ar\x05\x10\x02\x18\x80\x02R\aobjects\x12,\n" +
 	"\fwait_seconds\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x1e(\x00R\vwaitSeconds\"5\n" +
 	"\x15WaitDeliveredResponse\x12\x1c\n" +
-	"\tdelivered\x18\x01 \x01(\bR\tdelivered2\xe8\x03\n" +
+	"\tdelivered\x18\x01 \x01(\bR\tdelivered2\xc6\x04\n" +
 	"\rOutboxService\x12V\n" +
 	"\x05Stats\x12%.muniment.outboxrelay.v1.StatsRequest\x1a&.muniment.outboxrelay.v1.StatsResponse\x12_\n" +
 	"\bListDead\x12(.muniment.outboxrelay.v1.ListDeadRequest\x1a).muniment.outboxrelay.v1.ListDeadResponse\x12V\n" +
-	"\x05Retry\x12%.muniment.outboxrelay.v1.RetryRequest\x1a&.muniment.outboxrelay.v1.RetryResponse\x12V\n" +
+	"\x05Retry\x12%.muniment.outboxrelay.v1.RetryRequest\x1a&.muniment.outboxrelay.v1.RetryResponse\x12\\\n" +
+	"\aDiscard\x12'.muniment.outboxrelay.v1.DiscardRequest\x1a(.muniment.outboxrelay.v1.DiscardResponse\x12V\n" +
 	"\x05Drain\x12%.muniment.outboxrelay.v1.DrainRequest\x1a&.muniment.outboxrelay.v1.DrainResponse\x12n\n" +
 	"\rWaitDelivered\x12-.muniment.outboxrelay.v1.WaitDeliveredRequest\x1a..muniment.outboxrelay.v1.WaitDeliveredResponseB\xf8\x01\n" +
 	"\x1bcom.muniment.outboxrelay.v1B\x10OutboxRelayProtoP\x01ZIgithub.com/muniment/muniment/pkg/pb/muniment/outboxrelay/v1;outboxrelayv1\xa2\x02\x03MOX\xaa\x02\x17Muniment.Outboxrelay.V1\xca\x02\x17Muniment\\Outboxrelay\\V1\xe2\x02#Muniment\\Outboxrelay\\V1\\GPBMetadata\xea\x02\x19Muniment::Outboxrelay::V1b\x06proto3"
@@ -698,7 +805,7 @@ func file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescGZIP() []byte {
 	return file_muniment_outboxrelay_v1_outbox_relay_proto_rawDescData
 }
 
-var file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_muniment_outboxrelay_v1_outbox_relay_proto_goTypes = []any{
 	(*StatsRequest)(nil),          // 0: muniment.outboxrelay.v1.StatsRequest
 	(*StatsResponse)(nil),         // 1: muniment.outboxrelay.v1.StatsResponse
@@ -707,29 +814,33 @@ var file_muniment_outboxrelay_v1_outbox_relay_proto_goTypes = []any{
 	(*DeadRow)(nil),               // 4: muniment.outboxrelay.v1.DeadRow
 	(*RetryRequest)(nil),          // 5: muniment.outboxrelay.v1.RetryRequest
 	(*RetryResponse)(nil),         // 6: muniment.outboxrelay.v1.RetryResponse
-	(*DrainRequest)(nil),          // 7: muniment.outboxrelay.v1.DrainRequest
-	(*DrainResponse)(nil),         // 8: muniment.outboxrelay.v1.DrainResponse
-	(*WaitDeliveredRequest)(nil),  // 9: muniment.outboxrelay.v1.WaitDeliveredRequest
-	(*WaitDeliveredResponse)(nil), // 10: muniment.outboxrelay.v1.WaitDeliveredResponse
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*DiscardRequest)(nil),        // 7: muniment.outboxrelay.v1.DiscardRequest
+	(*DiscardResponse)(nil),       // 8: muniment.outboxrelay.v1.DiscardResponse
+	(*DrainRequest)(nil),          // 9: muniment.outboxrelay.v1.DrainRequest
+	(*DrainResponse)(nil),         // 10: muniment.outboxrelay.v1.DrainResponse
+	(*WaitDeliveredRequest)(nil),  // 11: muniment.outboxrelay.v1.WaitDeliveredRequest
+	(*WaitDeliveredResponse)(nil), // 12: muniment.outboxrelay.v1.WaitDeliveredResponse
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_muniment_outboxrelay_v1_outbox_relay_proto_depIdxs = []int32{
-	11, // 0: muniment.outboxrelay.v1.StatsResponse.oldest_created_at:type_name -> google.protobuf.Timestamp
+	13, // 0: muniment.outboxrelay.v1.StatsResponse.oldest_created_at:type_name -> google.protobuf.Timestamp
 	4,  // 1: muniment.outboxrelay.v1.ListDeadResponse.rows:type_name -> muniment.outboxrelay.v1.DeadRow
-	11, // 2: muniment.outboxrelay.v1.DeadRow.created_at:type_name -> google.protobuf.Timestamp
-	11, // 3: muniment.outboxrelay.v1.DeadRow.dead_at:type_name -> google.protobuf.Timestamp
+	13, // 2: muniment.outboxrelay.v1.DeadRow.created_at:type_name -> google.protobuf.Timestamp
+	13, // 3: muniment.outboxrelay.v1.DeadRow.dead_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: muniment.outboxrelay.v1.OutboxService.Stats:input_type -> muniment.outboxrelay.v1.StatsRequest
 	2,  // 5: muniment.outboxrelay.v1.OutboxService.ListDead:input_type -> muniment.outboxrelay.v1.ListDeadRequest
 	5,  // 6: muniment.outboxrelay.v1.OutboxService.Retry:input_type -> muniment.outboxrelay.v1.RetryRequest
-	7,  // 7: muniment.outboxrelay.v1.OutboxService.Drain:input_type -> muniment.outboxrelay.v1.DrainRequest
-	9,  // 8: muniment.outboxrelay.v1.OutboxService.WaitDelivered:input_type -> muniment.outboxrelay.v1.WaitDeliveredRequest
-	1,  // 9: muniment.outboxrelay.v1.OutboxService.Stats:output_type -> muniment.outboxrelay.v1.StatsResponse
-	3,  // 10: muniment.outboxrelay.v1.OutboxService.ListDead:output_type -> muniment.outboxrelay.v1.ListDeadResponse
-	6,  // 11: muniment.outboxrelay.v1.OutboxService.Retry:output_type -> muniment.outboxrelay.v1.RetryResponse
-	8,  // 12: muniment.outboxrelay.v1.OutboxService.Drain:output_type -> muniment.outboxrelay.v1.DrainResponse
-	10, // 13: muniment.outboxrelay.v1.OutboxService.WaitDelivered:output_type -> muniment.outboxrelay.v1.WaitDeliveredResponse
-	9,  // [9:14] is the sub-list for method output_type
-	4,  // [4:9] is the sub-list for method input_type
+	7,  // 7: muniment.outboxrelay.v1.OutboxService.Discard:input_type -> muniment.outboxrelay.v1.DiscardRequest
+	9,  // 8: muniment.outboxrelay.v1.OutboxService.Drain:input_type -> muniment.outboxrelay.v1.DrainRequest
+	11, // 9: muniment.outboxrelay.v1.OutboxService.WaitDelivered:input_type -> muniment.outboxrelay.v1.WaitDeliveredRequest
+	1,  // 10: muniment.outboxrelay.v1.OutboxService.Stats:output_type -> muniment.outboxrelay.v1.StatsResponse
+	3,  // 11: muniment.outboxrelay.v1.OutboxService.ListDead:output_type -> muniment.outboxrelay.v1.ListDeadResponse
+	6,  // 12: muniment.outboxrelay.v1.OutboxService.Retry:output_type -> muniment.outboxrelay.v1.RetryResponse
+	8,  // 13: muniment.outboxrelay.v1.OutboxService.Discard:output_type -> muniment.outboxrelay.v1.DiscardResponse
+	10, // 14: muniment.outboxrelay.v1.OutboxService.Drain:output_type -> muniment.outboxrelay.v1.DrainResponse
+	12, // 15: muniment.outboxrelay.v1.OutboxService.WaitDelivered:output_type -> muniment.outboxrelay.v1.WaitDeliveredResponse
+	10, // [10:16] is the sub-list for method output_type
+	4,  // [4:10] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
@@ -742,14 +853,14 @@ func file_muniment_outboxrelay_v1_outbox_relay_proto_init() {
 	}
 	file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[2].OneofWrappers = []any{}
 	file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[3].OneofWrappers = []any{}
-	file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[7].OneofWrappers = []any{}
+	file_muniment_outboxrelay_v1_outbox_relay_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_muniment_outboxrelay_v1_outbox_relay_proto_rawDesc), len(file_muniment_outboxrelay_v1_outbox_relay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	OutboxService_Stats_FullMethodName         = "/muniment.outboxrelay.v1.OutboxService/Stats"
 	OutboxService_ListDead_FullMethodName      = "/muniment.outboxrelay.v1.OutboxService/ListDead"
 	OutboxService_Retry_FullMethodName         = "/muniment.outboxrelay.v1.OutboxService/Retry"
+	OutboxService_Discard_FullMethodName       = "/muniment.outboxrelay.v1.OutboxService/Discard"
 	OutboxService_Drain_FullMethodName         = "/muniment.outboxrelay.v1.OutboxService/Drain"
 	OutboxService_WaitDelivered_FullMethodName = "/muniment.outboxrelay.v1.OutboxService/WaitDelivered"
 )
@@ -43,6 +44,9 @@ type OutboxServiceClient interface {
 	// Retry gives rows that were set aside another round of attempts. Later rows
 	// of their objects wait until they are delivered.
 	Retry(ctx context.Context, in *RetryRequest, opts ...grpc.CallOption) (*RetryResponse, error)
+	// Discard gives up a row that was set aside and can never be delivered. Later
+	// rows of its objects go on; who gave up what, and why, is kept for ever.
+	Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error)
 	// Drain makes this replica look at queue and engine at once and answers when
 	// no row waits any more, or after wait_seconds.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
@@ -91,6 +95,16 @@ func (c *outboxServiceClient) Retry(ctx context.Context, in *RetryRequest, opts 
 	return out, nil
 }
 
+func (c *outboxServiceClient) Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiscardResponse)
+	err := c.cc.Invoke(ctx, OutboxService_Discard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *outboxServiceClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DrainResponse)
@@ -125,6 +139,9 @@ type OutboxServiceServer interface {
 	// Retry gives rows that were set aside another round of attempts. Later rows
 	// of their objects wait until they are delivered.
 	Retry(context.Context, *RetryRequest) (*RetryResponse, error)
+	// Discard gives up a row that was set aside and can never be delivered. Later
+	// rows of its objects go on; who gave up what, and why, is kept for ever.
+	Discard(context.Context, *DiscardRequest) (*DiscardResponse, error)
 	// Drain makes this replica look at queue and engine at once and answers when
 	// no row waits any more, or after wait_seconds.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
@@ -151,6 +168,9 @@ func (UnimplementedOutboxServiceServer) ListDead(context.Context, *ListDeadReque
 }
 func (UnimplementedOutboxServiceServer) Retry(context.Context, *RetryRequest) (*RetryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Retry not implemented")
+}
+func (UnimplementedOutboxServiceServer) Discard(context.Context, *DiscardRequest) (*DiscardResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Discard not implemented")
 }
 func (UnimplementedOutboxServiceServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
@@ -233,6 +253,24 @@ func _OutboxService_Retry_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OutboxService_Discard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiscardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OutboxServiceServer).Discard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OutboxService_Discard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OutboxServiceServer).Discard(ctx, req.(*DiscardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OutboxService_Drain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DrainRequest)
 	if err := dec(in); err != nil {
@@ -287,6 +325,10 @@ var OutboxService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Retry",
 			Handler:    _OutboxService_Retry_Handler,
+		},
+		{
+			MethodName: "Discard",
+			Handler:    _OutboxService_Discard_Handler,
 		},
 		{
 			MethodName: "Drain",

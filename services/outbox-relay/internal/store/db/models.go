@@ -10,6 +10,18 @@ import (
 	"github.com/google/uuid"
 )
 
+// Rows of the outbox that a person gave up, for ever. What they held never reached OpenFGA.
+type OutboxDiscard struct {
+	RowID       int64
+	Certificate string
+	Person      string
+	Reason      string
+	DiscardedAt time.Time
+	CreatedAt   time.Time
+	Payload     []byte
+	Refusal     string
+}
+
 // Tuples for OpenFGA, queued with the rows they belong to. Delivered rows stay as evidence.
 type OutboxFgaOutbox struct {
 	ID            int64
