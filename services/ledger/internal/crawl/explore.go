@@ -43,7 +43,8 @@ func (s *Service) explore(ctx context.Context, c store.Crawl, pages []page, repo
 		}
 	}
 	err := s.eachLinks(ctx, sources, func(p *page, f found) {
-		p.FinalURL = &f.final.text
+		final := f.final.text // its address alone would keep all of f
+		p.FinalURL = &final
 		if report.Depth == 0 {
 			inside.add(f.final)
 		}

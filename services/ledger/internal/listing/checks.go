@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muniment/muniment/pkg/fga"
@@ -18,12 +19,29 @@ type checked struct {
 	last bool
 }
 
-// byChecks fills the page by checking row after row. When the caller turns out
-// to see little, the engine's listing is tried once, unless it was (listed).
+// byChecks fills the page by checking row after row. When the caller seems to
+// see little, or turns out to, the engine's listing is tried once, unless it was
+// (listed).
 func (p *pager) byChecks(ctx context.Context, listed bool) (Page, error) {
 	// The first stretch goes alone: whoever sees most of what there is has his
 	// page after it, and nothing was asked in vain.
-	first, err := p.check(ctx, p.after, min(p.size, stretch))
+	rows, last, err := p.read(ctx, p.after, min(p.size, stretch))
+	if err != nil {
+		return Page{}, err
+	}
+	if !listed {
+		listed, err = p.seemsSparse(ctx, rows)
+		if err != nil {
+			return Page{}, err
+		}
+		if listed {
+			page, complete, err := p.byListing(ctx)
+			if err != nil || complete {
+				return page, err
+			}
+		}
+	}
+	first, err := p.ask(ctx, rows, last)
 	if err != nil {
 		return Page{}, err
 	}
@@ -42,6 +60,23 @@ func (p *pager) byChecks(ctx context.Context, listed bool) (Page, error) {
 		}
 	}
 	return p.page(more, false), nil
+}
+
+// seemsSparse guesses from the ledger's own rows what a stretch of checks would
+// find, at the price of one of them: who asked for a capture, and for which
+// organization. It is right about everybody but the recipients of many shares,
+// and decides no more than what is asked first; who may view is the engine's to
+// say.
+func (p *pager) seemsSparse(ctx context.Context, rows []store.Archive) (bool, error) {
+	tasks := make([]uuid.UUID, len(rows))
+	for i, row := range rows {
+		tasks[i] = row.TaskID
+	}
+	requested, err := p.lister.archives.CountRequested(ctx, tasks, p.query.Organizations, p.query.Subject)
+	if err != nil {
+		return false, fmt.Errorf("guessing who may view a stretch of archives: %w", err)
+	}
+	return requested*sparseShare < len(rows), nil
 }
 
 // sparse says whether little of what was looked at is visible, by no less than a
@@ -65,15 +100,6 @@ func (p *pager) take(c checked) (done, more bool) {
 		}
 	}
 	return c.last, false
-}
-
-// check reads the rows after a position and asks about all of them at once.
-func (p *pager) check(ctx context.Context, after store.Position, n int) (checked, error) {
-	rows, last, err := p.read(ctx, after, n)
-	if err != nil {
-		return checked{}, err
-	}
-	return p.ask(ctx, rows, last)
 }
 
 // read returns up to n rows after a position; last says that none follows.

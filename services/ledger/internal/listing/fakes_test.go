@@ -21,20 +21,23 @@ var now = time.Date(2026, 11, 30, 17, 0, 30, 0, time.UTC)
 
 var alice = identity.Identity{Subject: "alice", Organizations: []string{"acme"}}
 
-// rows are archives in memory, newest first. reads counts the statements.
+// rows are archives in memory, newest first. reads counts the statements. The
+// first so many (requested) were asked for by the caller or his organization.
 type rows struct {
-	mu    sync.Mutex
-	all   []store.Archive
-	reads int
-	err   error
+	mu        sync.Mutex
+	all       []store.Archive
+	requested int
+	reads     int
+	err       error
+	guessErr  error
 }
 
-// newRows makes n archives, a second apart, the newest first; number i's id ends
-// in i.
+// newRows makes n archives, a second apart, the newest first, all of them asked
+// for by the caller; number i's id, and its task's, ends in i.
 func newRows(n int) *rows {
-	r := &rows{}
+	r := &rows{requested: n}
 	for i := range n {
-		r.all = append(r.all, store.Archive{ID: idOf(i), CapturedAt: now.Add(-time.Duration(i) * time.Second)})
+		r.all = append(r.all, store.Archive{ID: idOf(i), TaskID: idOf(i), CapturedAt: now.Add(-time.Duration(i) * time.Second)})
 	}
 	return r
 }
@@ -74,6 +77,19 @@ func (r *rows) list(match func(store.Archive) bool, after store.Position, limit 
 		}
 	}
 	return found, r.err
+}
+
+func (r *rows) CountRequested(_ context.Context, tasks []uuid.UUID, organizations []string, subject string) (int, error) {
+	if len(organizations) == 0 || subject == "" {
+		panic("nobody asks")
+	}
+	n := 0
+	for _, task := range tasks {
+		if number(task) < r.requested {
+			n++
+		}
+	}
+	return n, r.guessErr
 }
 
 // words is an engine that knows what is visible. It is strict: a question that

@@ -6,8 +6,9 @@
 // checked in one batch; it suits a caller who sees most of what there is. The
 // engine's own listing: the ids that he may see, then their rows; it suits one
 // who sees little of much, and is trusted only where the engine cannot have cut
-// it short. A page begins with one stretch of checks, and the share that was
-// visible decides how it goes on.
+// it short. The ledger's own rows give a guess of which it is (they know who asked
+// for a capture), and the share that turns out to be visible decides how it goes
+// on.
 //
 // What the engine could not answer is an error for the whole page: never a
 // shorter page, never 'not visible'.
@@ -38,6 +39,7 @@ const (
 
 type archives interface {
 	ListArchives(ctx context.Context, f store.ArchiveFilter, after store.Position, limit int32) ([]store.Archive, error)
+	CountRequested(ctx context.Context, tasks []uuid.UUID, organizations []string, subject string) (int, error)
 }
 
 type engine interface {

@@ -60,12 +60,14 @@ func TestPagesAreFullHoweverSparse(t *testing.T) {
 	for _, share := range []int{1, 2, 3, 4, 5, 100, 999, 5000} {
 		for _, size := range []int{7, 49, 50, 51, 200} {
 			for _, trusted := range []bool{true, false} {
-				t.Run(fmt.Sprintf("1 in %d, pages of %d, trusted listing %v", share, size, trusted), func(t *testing.T) {
-					t.Parallel()
-					w := every(share, total)
-					w.complete = trusted
-					require.Equal(t, multiples(share, total), walk(t, listing.New(newRows(total), w, clock), listing.Request{Size: size}))
-				})
+				for _, requested := range []int{total, 60, 0} { // what the guess says, right or wrong
+					t.Run(fmt.Sprintf("1 in %d, pages of %d, trusted listing %v, %d requested", share, size, trusted, requested), func(t *testing.T) {
+						t.Parallel()
+						r, w := newRows(total), every(share, total)
+						r.requested, w.complete = requested, trusted
+						require.Equal(t, multiples(share, total), walk(t, listing.New(r, w, clock), listing.Request{Size: size}))
+					})
+				}
 			}
 		}
 	}
@@ -93,8 +95,23 @@ func TestDensePageCostsOneBatch(t *testing.T) {
 	require.Equal(t, []int{1, 0, 1}, []int{checks, listings, r.reads})
 }
 
-// Whoever sees little of much costs one batch and one listing, and later pages
-// no batch at all.
+// Whoever asked for little of what there is costs one listing and no check; from
+// a quarter on, checks.
+func TestGuess(t *testing.T) {
+	t.Parallel()
+	for requested, want := range map[int][]int{0: {0, 1, 2}, 12: {0, 1, 2}, 13: {1, 0, 1}} {
+		r, w := newRows(10_000), every(1, 50)
+		r.requested, w.complete = requested, true
+		page, err := listing.New(r, w, clock).List(t.Context(), alice, listing.Request{Size: 50})
+		require.NoError(t, err)
+		require.Len(t, page.Archives, 50)
+		checks, listings := w.counts()
+		require.Equal(t, want, []int{checks, listings, r.reads}, "%d requested", requested)
+	}
+}
+
+// Whoever turns out to see little of much costs one batch and one listing, and
+// later pages no batch at all.
 func TestSparsePageCostsOneListing(t *testing.T) {
 	t.Parallel()
 	r, w := newRows(10_000), every(100, 10_000)
@@ -184,10 +201,12 @@ func TestT50AnErrorIsNoAbsence(t *testing.T) {
 
 func TestAFailingDatabaseIsAnError(t *testing.T) {
 	t.Parallel()
-	r := newRows(10)
-	r.err = errEngine
-	_, err := listing.New(r, every(1, 10), clock).List(t.Context(), alice, listing.Request{Size: 50})
-	require.ErrorIs(t, err, errEngine)
+	broken, guessless := newRows(10), newRows(10)
+	broken.err, guessless.guessErr = errEngine, errEngine
+	for _, r := range []*rows{broken, guessless} {
+		_, err := listing.New(r, every(1, 10), clock).List(t.Context(), alice, listing.Request{Size: 50})
+		require.ErrorIs(t, err, errEngine)
+	}
 }
 
 func TestStableUnderInserts(t *testing.T) {

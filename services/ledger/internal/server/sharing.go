@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,8 +56,11 @@ func checkSubject(subject string) error {
 
 // sharingError tells 'not there' and 'not allowed' alike.
 func sharingError(err error) error {
-	if errors.Is(err, sharing.ErrNotFound) {
+	switch {
+	case errors.Is(err, sharing.ErrNotFound):
 		return rpcerr.NotFound(err)
+	case errors.Is(err, store.ErrTooManyShares):
+		return rpcerr.Conflict(fmt.Sprintf("the archive has %d shares, and more are not possible", store.MaxShares), nil)
 	}
 	return rpcerr.From(err)
 }

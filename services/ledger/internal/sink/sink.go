@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/minio/minio-go/v7"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -54,7 +55,7 @@ type crawls interface {
 type Settings struct {
 	Bucket string
 	// Uploads bounds those that run at once, and with it the memory: each takes
-	// two parts.
+	// three parts.
 	Uploads int
 	// Timeout bounds one upload.
 	Timeout time.Duration
@@ -164,7 +165,8 @@ func (s *Sink) storeArtifact(ctx context.Context, log *zap.Logger, crawl uuid.UU
 		if strings.HasSuffix(key, manifestSuffix) {
 			body = io.TeeReader(body, &headWriter{to: &manifest, left: maxManifestBytes + 1})
 		}
-		err = upload(ctx, s.store, s.settings.Bucket, key, r.Header.Get("Content-Type"), body, MaxBytes, free)
+		to := target{store: s.store, bucket: s.settings.Bucket, key: key, opts: minio.PutObjectOptions{ContentType: r.Header.Get("Content-Type")}}
+		err = upload(ctx, to, body, MaxBytes, free)
 	}
 	switch {
 	case err == nil:

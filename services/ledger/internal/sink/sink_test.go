@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zaptest"
 
@@ -227,12 +231,62 @@ func TestBrokenUploadLeavesNothing(t *testing.T) {
 	})
 }
 
+// What reaches the store with other bytes than were sent is refused there, be it
+// a whole object or one part of many, over HTTP and over TLS (which the client
+// signs in different ways), and nothing of it stays.
+func TestBytesChangedOnTheWay(t *testing.T) {
+	t.Parallel()
+	bucket := testkit.Bucket(t)
+	storeURL, err := url.Parse(bucket.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(storeURL)
+		r.Out.Host = r.In.Host // the signature covers it
+		if part := r.In.URL.Query().Get("partNumber"); r.In.Method == http.MethodPut && (part == "" || part == "2") {
+			data, _ := io.ReadAll(r.In.Body)
+			data[len(data)/2] ^= 1
+			r.Out.Body = io.NopCloser(bytes.NewReader(data))
+		}
+	}}
+	for scheme, server := range map[string]*httptest.Server{"http": httptest.NewServer(way), "https": httptest.NewTLSServer(way)} {
+		t.Cleanup(server.Close)
+		s3, err := minio.New(server.Listener.Addr().String(), &minio.Options{
+			Creds: credentials.NewStaticV4(bucket.AccessKey, bucket.SecretKey, ""), Region: bucket.Region, BucketLookup: minio.BucketLookupPath,
+			Secure: scheme == "https", Transport: server.Client().Transport, MaxRetries: 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int64{1000, 2*partSize + 1000} {
+			to := target{store: &minio.Core{Client: s3}, bucket: bucket.Bucket, key: "changed"}
+			err := upload(t.Context(), to, io.LimitReader(zeros{}, size), MaxBytes, func() error { return nil })
+			var refusal minio.ErrorResponse
+			switch {
+			case !errors.As(err, &refusal):
+				t.Errorf("%s, %d bytes: %v", scheme, size, err)
+			case scheme == "https" && refusal.Code != "XAmzContentSHA256Mismatch":
+				// Over HTTP the chunks are signed, the store hangs up at the first that
+				// does not fit, and all that is certain is that it refused.
+				t.Errorf("%s, %d bytes: %v (%s)", scheme, size, err, refusal.Code)
+			}
+			if _, err := s3.StatObject(t.Context(), bucket.Bucket, "changed", minio.StatObjectOptions{}); err == nil {
+				t.Errorf("%s, %d bytes: the object is there", scheme, size)
+			}
+		}
+		for u := range s3.ListIncompleteUploads(t.Context(), bucket.Bucket, "", true) {
+			t.Errorf("left behind: %s", u.Key)
+		}
+	}
+}
+
 // More than the limit is refused although no Content-Length said so.
 func TestBodyOverTheLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	endless := io.LimitReader(zeros{}, 3*partSize)
-	err := upload(t.Context(), &minio.Core{Client: b.s3}, b.bucket, "over", "", endless, 2*partSize, func() error { return nil })
+	err := upload(t.Context(), target{store: &minio.Core{Client: b.s3}, bucket: b.bucket, key: "over"}, endless, 2*partSize, func() error { return nil })
 	if err == nil || !strings.Contains(err.Error(), errTooLarge.Error()) {
 		t.Fatalf("got %v", err)
 	}

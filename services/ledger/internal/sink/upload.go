@@ -3,23 +3,25 @@ package sink
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // S3's own ETag is made of MD5 sums; it is compared, not trusted
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	// partSize is one part of a multipart upload. An upload takes the memory of
-	// two: one is stored while the next one comes. S3 wants at least 5 MiB.
-	partSize = 8 << 20
+	// partSize is one part of a multipart upload, the least that S3 takes.
+	partSize = 5 << 20
+	// partsInFlight is how many parts of one upload are stored at once, while the
+	// next one comes: an upload takes the memory of one part more.
+	partsInFlight = 2
 	// abortTimeout bounds the clean-up after an upload that was given up.
 	abortTimeout = 30 * time.Second
 )
@@ -27,13 +29,44 @@ const (
 var (
 	errEmpty    = errors.New("empty body")
 	errTooLarge = errors.New("body over the limit")
-	errChecksum = errors.New("the store holds other bytes than were sent")
 	// errBroken is a body that ended before its end: its sender is gone.
 	errBroken = errors.New("body broke off")
 )
 
-// parts lends the buffers of uploads.
-var parts = sync.Pool{New: func() any { b := make([]byte, partSize); return &b }}
+// buffers lends the memory of parts.
+var buffers = sync.Pool{New: func() any { b := make([]byte, partSize); return &b }}
+
+// part is a stretch of a body. Whoever has one releases it.
+type part struct {
+	buffer *[]byte
+	n      int
+	// last says that the body ended with it, cleanly.
+	last bool
+}
+
+func (p part) data() []byte { return (*p.buffer)[:p.n] }
+
+func (p part) release() { buffers.Put(p.buffer) }
+
+// read reads the next part, which is full unless it is the last one.
+// io.ReadFull would not do: it says the same of a body that is over and of one
+// that broke off.
+func read(body io.Reader) (part, error) {
+	p := part{buffer: buffers.Get().(*[]byte)} //nolint:forcetypeassert // the pool holds nothing else
+	for p.n < partSize {
+		n, err := body.Read((*p.buffer)[p.n:])
+		p.n += n
+		if errors.Is(err, io.EOF) {
+			p.last = true
+			return p, nil
+		}
+		if err != nil {
+			p.release()
+			return part{}, fmt.Errorf("%w: %w", errBroken, err)
+		}
+	}
+	return p, nil
+}
 
 // store writes objects, part by part; minio.Core implements it.
 type store interface {
@@ -42,57 +75,56 @@ type store interface {
 	PutObjectPart(ctx context.Context, bucket, object, uploadID string, partID int, data io.Reader, size int64, opts minio.PutObjectPartOptions) (minio.ObjectPart, error)
 	CompleteMultipartUpload(ctx context.Context, bucket, object, uploadID string, parts []minio.CompletePart, opts minio.PutObjectOptions) (minio.UploadInfo, error)
 	AbortMultipartUpload(ctx context.Context, bucket, object, uploadID string) error
+	EndpointURL() *url.URL
+}
+
+// target is the object that an upload makes.
+type target struct {
+	store       store
+	bucket, key string
+	opts        minio.PutObjectOptions
 }
 
 // upload streams body into the store. What is smaller than a part is one put;
 // a larger body goes part by part, and nothing is visible, or left behind,
-// unless all of it came. Each part is sent with its own SHA-256, which the store
-// verifies, and the object's ETag is compared with the one we computed.
+// unless all of it came.
+//
+// What is sent carries the SHA-256 of its bytes inside its signature, and the
+// store refuses other bytes than those. (An ETag would prove less: it is an MD5
+// sum only where the bucket's encryption leaves it one.)
 //
 // commit is called once, after the last byte came and before the object becomes
 // visible; its error gives the upload up.
-func upload(ctx context.Context, s store, bucket, key, contentType string, body io.Reader, limit int64, commit func() error) error {
-	buffer := parts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
-	defer parts.Put(buffer)
-
-	n, err := fill(body, *buffer)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
+func upload(ctx context.Context, t target, body io.Reader, limit int64, commit func() error) error {
+	first, err := read(body)
+	if err != nil {
 		return err
-	case n == 0:
+	}
+	if !first.last {
+		return t.putParts(ctx, first, body, limit, commit)
+	}
+	defer first.release()
+	switch {
+	case first.n == 0:
 		return errEmpty
-	case int64(n) > limit:
+	case int64(first.n) > limit:
 		return errTooLarge
 	}
-	opts := minio.PutObjectOptions{ContentType: contentType}
-	if errors.Is(err, io.EOF) {
-		return putWhole(ctx, s, bucket, key, (*buffer)[:n], opts, commit)
-	}
-	next := parts.Get().(*[]byte) //nolint:forcetypeassert // as above
-	defer parts.Put(next)
-	return putParts(ctx, s, bucket, key, *buffer, n, *next, body, limit, opts, commit)
-}
-
-func putWhole(ctx context.Context, s store, bucket, key string, data []byte, opts minio.PutObjectOptions, commit func() error) error {
 	if err := commit(); err != nil {
 		return err
 	}
-	sums := sum(data)
-	info, err := s.PutObject(ctx, bucket, key, bytes.NewReader(data), int64(len(data)), sums.md5Base64, sums.sha256Hex, opts)
+	_, err = t.store.PutObject(ctx, t.bucket, t.key, bytes.NewReader(first.data()), int64(first.n), "", t.payloadHash(first.data()), t.opts)
 	if err != nil {
 		return fmt.Errorf("storing the object: %w", err)
-	}
-	if info.ETag != hex.EncodeToString(sums.md5) {
-		return errChecksum
 	}
 	return nil
 }
 
-// putParts stores the first part, which is the n bytes of current, and then the
-// rest; next is as large as current.
-func putParts(ctx context.Context, s store, bucket, key string, current []byte, n int, next []byte, body io.Reader, limit int64, opts minio.PutObjectOptions, commit func() error) (err error) {
-	id, err := s.NewMultipartUpload(ctx, bucket, key, opts)
+// putParts stores the first part and then the rest of the body.
+func (t target) putParts(ctx context.Context, first part, body io.Reader, limit int64, commit func() error) (err error) {
+	id, err := t.store.NewMultipartUpload(ctx, t.bucket, t.key, t.opts)
 	if err != nil {
+		first.release()
 		return fmt.Errorf("beginning the upload: %w", err)
 	}
 	defer func() {
@@ -102,92 +134,74 @@ func putParts(ctx context.Context, s store, bucket, key string, current []byte, 
 		// The caller may be gone; its parts must go all the same.
 		abortCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
-		if abortErr := s.AbortMultipartUpload(abortCtx, bucket, key, id); abortErr != nil {
+		if abortErr := t.store.AbortMultipartUpload(abortCtx, t.bucket, t.key, id); abortErr != nil {
 			err = errors.Join(err, fmt.Errorf("removing the parts of an upload that was given up: %w", abortErr))
 		}
 	}()
-	var done []minio.CompletePart
-	var etags []byte
-	var total int64
-	for more := true; n > 0; {
-		total += int64(n)
-		if total > limit {
-			return errTooLarge
-		}
-		storing := storePart(ctx, s, bucket, key, id, len(done)+1, current[:n])
-		var readErr error
-		n = 0
-		if more {
-			n, readErr = fill(body, next)
-			more = readErr == nil
-		}
-		stored := <-storing
-		switch {
-		case readErr != nil && !errors.Is(readErr, io.EOF):
-			return readErr
-		case stored.err != nil:
-			return fmt.Errorf("storing part %d: %w", len(done)+1, stored.err)
-		}
-		done = append(done, minio.CompletePart{PartNumber: stored.part.PartNumber, ETag: stored.part.ETag})
-		etags = append(etags, stored.md5...)
-		current, next = next, current
+	stored, err := t.storeParts(ctx, id, first, body, limit)
+	if err != nil {
+		return err
 	}
 	if err := commit(); err != nil {
 		return err
 	}
-	info, err := s.CompleteMultipartUpload(ctx, bucket, key, id, done, opts)
-	if err != nil {
+	if _, err := t.store.CompleteMultipartUpload(ctx, t.bucket, t.key, id, stored, t.opts); err != nil {
 		return fmt.Errorf("completing the upload: %w", err)
-	}
-	whole := md5.Sum(etags) //nolint:gosec // as above
-	if info.ETag != fmt.Sprintf("%x-%d", whole, len(done)) {
-		return errChecksum
 	}
 	return nil
 }
 
-// storedPart is what became of one part.
-type storedPart struct {
-	part minio.ObjectPart
-	md5  []byte
-	err  error
-}
-
-// storePart stores one part while its caller reads the next one; the caller waits
-// for the answer before it lets go of data.
-func storePart(ctx context.Context, s store, bucket, key, id string, number int, data []byte) <-chan storedPart {
-	answer := make(chan storedPart, 1)
-	go func() {
-		sums := sum(data)
-		part, err := s.PutObjectPart(ctx, bucket, key, id, number, bytes.NewReader(data), int64(len(data)),
-			minio.PutObjectPartOptions{Md5Base64: sums.md5Base64, Sha256Hex: sums.sha256Hex})
-		answer <- storedPart{part: part, md5: sums.md5, err: err}
-	}()
-	return answer
-}
-
-// fill reads until the buffer is full. io.EOF says that the body ended cleanly,
-// with n bytes of it in the buffer. io.ReadFull would not do: it says the same
-// of a body that is over and of one that broke off.
-func fill(body io.Reader, buffer []byte) (n int, err error) {
-	for n < len(buffer) && err == nil {
-		var m int
-		m, err = body.Read(buffer[n:])
-		n += m
+// storeParts stores the parts of one upload, some at once, and returns when none
+// is under way any more.
+func (t target) storeParts(ctx context.Context, id string, first part, body io.Reader, limit int64) ([]minio.CompletePart, error) {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(partsInFlight)
+	stored := make([]minio.CompletePart, limit/partSize+1) // each part has its own place
+	var count int
+	var readErr error
+	for p, total := first, int64(0); p.n > 0 && groupCtx.Err() == nil; p, readErr = read(body) {
+		if total += int64(p.n); total > limit {
+			readErr = errTooLarge
+			break
+		}
+		place, number := &stored[count], count+1
+		count++
+		group.Go(func() (err error) { // waits while as many parts as may be are under way
+			defer p.release()
+			*place, err = t.storePart(groupCtx, id, number, p.data())
+			return err
+		})
+		if p.last {
+			break
+		}
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return n, fmt.Errorf("%w: %w", errBroken, err)
+	storeErr := group.Wait()
+	switch {
+	case readErr != nil:
+		return nil, readErr
+	case storeErr != nil:
+		return nil, storeErr
+	case ctx.Err() != nil: // so the loop may have ended before the body
+		return nil, fmt.Errorf("storing the parts: %w", ctx.Err())
 	}
-	return n, err
+	return stored[:count], nil
 }
 
-type sums struct {
-	md5                  []byte
-	md5Base64, sha256Hex string
+func (t target) storePart(ctx context.Context, id string, number int, data []byte) (minio.CompletePart, error) {
+	p, err := t.store.PutObjectPart(ctx, t.bucket, t.key, id, number, bytes.NewReader(data), int64(len(data)),
+		minio.PutObjectPartOptions{Sha256Hex: t.payloadHash(data)})
+	if err != nil {
+		return minio.CompletePart{}, fmt.Errorf("storing part %d: %w", number, err)
+	}
+	return minio.CompletePart{PartNumber: p.PartNumber, ETag: p.ETag}, nil
 }
 
-func sum(data []byte) sums {
-	m := md5.Sum(data) //nolint:gosec // as above
-	s := sha256.Sum256(data)
-	return sums{md5: m[:], md5Base64: base64.StdEncoding.EncodeToString(m[:]), sha256Hex: hex.EncodeToString(s[:])}
+// payloadHash is the SHA-256 that goes into a request's signature. Without TLS
+// the client sums and signs each chunk by itself, and needs none.
+func (t target) payloadHash(data []byte) string {
+	if t.store.EndpointURL().Scheme != "https" {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }

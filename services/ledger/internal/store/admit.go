@@ -91,6 +91,12 @@ WITH offered AS (
 )
 SELECT id FROM inserted`
 
+// planOnce, sent along with a statement and as local as a transaction, keeps the
+// statement's plan. Postgres would otherwise plan admit anew each time, because
+// it takes an array that it has not seen for one of ten, and planning is what a
+// single admission then costs beyond its rows.
+const planOnce = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"
+
 // Admit admits archives, in batches that share a transaction. Each archive is
 // its own all-or-nothing: it is there with its outbox row, or neither is, and
 // one that cannot be written keeps nobody else out. The result is in the order
@@ -134,16 +140,17 @@ func (s *Store) admit(ctx context.Context, batch []Admission) ([]Admitted, error
 	}
 	isNew := make(map[uuid.UUID]bool, len(batch))
 	err = s.statement(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, admit, columns...)
-		if err != nil {
+		var batch pgx.Batch
+		batch.Queue(planOnce)
+		batch.Queue(admit, columns...).Query(func(rows pgx.Rows) error {
+			var id uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+				isNew[id] = true
+				return nil
+			})
 			return err
-		}
-		var id uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-			isNew[id] = true
-			return nil
 		})
-		return err
+		return s.pool.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("admitting archives: %w", err)

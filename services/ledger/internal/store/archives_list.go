@@ -69,3 +69,17 @@ func (s *Store) ListArchives(ctx context.Context, f ArchiveFilter, after Positio
 	}
 	return archives, nil
 }
+
+// CountRequested returns how many of some captures a subject asked for, or
+// somebody else for one of the organizations.
+func (s *Store) CountRequested(ctx context.Context, tasks []uuid.UUID, organizations []string, subject string) (int, error) {
+	var n int64
+	err := s.query(ctx, func(ctx context.Context, q *db.Queries) (err error) {
+		n, err = q.CountRequested(ctx, db.CountRequestedParams{Tasks: tasks, Organizations: organizations, Subject: subject})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("counting the captures that were asked for: %w", err)
+	}
+	return int(n), nil
+}

@@ -20,8 +20,14 @@ type Share = db.ListSharesRow
 // service's table.
 const queueTuples = `INSERT INTO outbox.fga_outbox (payload) VALUES ($1)`
 
-// PutShare writes a share, new or in place of an earlier one, with its tuple, or
-// returns ErrNoArchive.
+// MaxShares is how many shares of one archive may be in force. What ends by time
+// alone leaves its row and its tuple behind until somebody shares the archive
+// again, and those count for nothing.
+const MaxShares = 1000
+
+// PutShare writes a share, new or in place of an earlier one, with its tuple, and
+// clears away what shares of the archive have ended by then. It returns
+// ErrNoArchive or ErrTooManyShares.
 //
 // The engine keeps one condition for each tuple and takes no other in its place,
 // so the tuple is deleted first. That is so for a new share as well: what an
@@ -30,6 +36,22 @@ const queueTuples = `INSERT INTO outbox.fga_outbox (payload) VALUES ($1)`
 func (s *Store) PutShare(ctx context.Context, archive uuid.UUID, share Share, grantedBy string) error {
 	tuple := fga.ShareTuple(archive.String(), share.Subject, share.GrantedAt, share.Until.Sub(share.GrantedAt))
 	return s.changeSharing(ctx, archive, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		var gone keySet
+		ended, err := q.DeleteEndedShares(ctx, db.DeleteEndedSharesParams{ArchiveID: archive, Now: share.GrantedAt})
+		if err != nil {
+			return fmt.Errorf("clearing away ended shares: %w", err)
+		}
+		for _, subject := range ended {
+			gone.add(viewer(archive, subject))
+		}
+		gone.add(tuple.Key())
+		others, err := q.CountOtherShares(ctx, db.CountOtherSharesParams{ArchiveID: archive, Subject: share.Subject})
+		if err != nil {
+			return fmt.Errorf("counting the archive's shares: %w", err)
+		}
+		if others >= MaxShares {
+			return ErrTooManyShares
+		}
 		n, err := q.PutShare(ctx, db.PutShareParams{
 			ArchiveID: archive, Subject: share.Subject, GrantedBy: grantedBy, GrantedAt: share.GrantedAt, Until: share.Until,
 		})
@@ -39,7 +61,7 @@ func (s *Store) PutShare(ctx context.Context, archive uuid.UUID, share Share, gr
 		if n == 0 {
 			return ErrNoArchive
 		}
-		return queue(ctx, tx, []fga.Key{tuple.Key()}, []fga.Tuple{tuple})
+		return queue(ctx, tx, gone.keys, []fga.Tuple{tuple})
 	})
 }
 

@@ -102,6 +102,46 @@ func TestT22RenewingIsADeleteAndThenAWrite(t *testing.T) {
 	}
 }
 
+// Whoever shares clears away what has ended of the same archive, with its tuples;
+// beyond so many that hold there are no more, though each of them can be renewed.
+func TestEndedSharesAreClearedAndTheirNumberIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, id := b.admitted(t)
+	_, other := b.admitted(t)
+	for archive, subject := range map[uuid.UUID]string{id: "early", other: "elsewhere"} {
+		if err := b.PutShare(t.Context(), archive, shareWith(subject, start), "alice"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := `INSERT INTO ledger.shares (archive_id, subject, granted_by, granted_at, until) SELECT $1, 'user-' || n, 'alice', $2, $3 FROM generate_series(1, $4) AS n`
+	if _, err := b.db.Pool(t, "superuser").Exec(t.Context(), fill, id, start, start.Add(24*time.Hour), store.MaxShares-1); err != nil {
+		t.Fatal(err)
+	}
+	b.emptyOutbox(t)
+	later := start.Add(time.Hour) // the very moment at which the first one ends
+	if err := b.PutShare(t.Context(), id, shareWith("dave", later), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	queued := b.queued(t)
+	want := []string{"user:early", "user:dave"}
+	if len(queued) != 1 || len(queued[0].Deletes) != 2 || queued[0].Deletes[0].User != want[0] || queued[0].Deletes[1].User != want[1] || len(queued[0].Writes) != 1 {
+		t.Errorf("queued %+v, want the deletes of %v", queued, want)
+	}
+	if err := b.PutShare(t.Context(), id, shareWith("one-too-many", later), "alice"); !errors.Is(err, store.ErrTooManyShares) {
+		t.Errorf("share %d: %v", store.MaxShares+1, err)
+	}
+	if err := b.PutShare(t.Context(), id, shareWith("user-7", later), "alice"); err != nil {
+		t.Errorf("renewing at the limit: %v", err)
+	}
+	if n := len(b.queued(t)); n != 2 {
+		t.Errorf("%d outbox rows of two shares and a refusal", n)
+	}
+	if shares, err := b.Shares(t.Context(), other, start); err != nil || len(shares) != 1 {
+		t.Errorf("another archive's: %+v, %v", shares, err)
+	}
+}
+
 // The tuples of an archive go with it; those of its capture with its last one.
 func TestDeletingTakesBackEveryTuple(t *testing.T) {
 	t.Parallel()

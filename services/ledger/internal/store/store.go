@@ -31,6 +31,8 @@ var (
 	ErrNoCrawl = errors.New("no such crawl")
 	// ErrNoLevel says that the crawl has no level of that depth.
 	ErrNoLevel = errors.New("no such level")
+	// ErrTooManyShares says that an archive has MaxShares others already.
+	ErrTooManyShares = errors.New("too many shares of one archive")
 	// ErrNoArchive says that there is no such archive.
 	ErrNoArchive = errors.New("no such archive")
 	// ErrNoTarget says that there is no such target.

@@ -12,6 +12,26 @@ import (
 	"github.com/google/uuid"
 )
 
+const countRequested = `-- name: CountRequested :one
+SELECT count(*)
+FROM capture_submissions
+WHERE task_id = ANY($1::uuid[])
+  AND (org_id = ANY($2::text[]) OR submitted_by = $3::text)
+`
+
+type CountRequestedParams struct {
+	Tasks         []uuid.UUID
+	Organizations []string
+	Subject       string
+}
+
+func (q *Queries) CountRequested(ctx context.Context, arg CountRequestedParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countRequested, arg.Tasks, arg.Organizations, arg.Subject)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const getArchive = `-- name: GetArchive :one
 SELECT id, task_id, source_url, labels, wacz_complete, signed, captured_at, object_key
 FROM archives

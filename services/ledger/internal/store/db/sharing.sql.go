@@ -87,6 +87,22 @@ func (q *Queries) ClaimRemovals(ctx context.Context, arg ClaimRemovalsParams) ([
 	return items, nil
 }
 
+const countOtherShares = `-- name: CountOtherShares :one
+SELECT count(*) FROM shares WHERE archive_id = $1 AND subject <> $2
+`
+
+type CountOtherSharesParams struct {
+	ArchiveID uuid.UUID
+	Subject   string
+}
+
+func (q *Queries) CountOtherShares(ctx context.Context, arg CountOtherSharesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countOtherShares, arg.ArchiveID, arg.Subject)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countRemovals = `-- name: CountRemovals :one
 SELECT count(*) FROM tombstones WHERE next_attempt_at IS NOT NULL
 `
@@ -96,6 +112,35 @@ func (q *Queries) CountRemovals(ctx context.Context) (int64, error) {
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const deleteEndedShares = `-- name: DeleteEndedShares :many
+DELETE FROM shares WHERE archive_id = $1 AND until <= $2 RETURNING subject
+`
+
+type DeleteEndedSharesParams struct {
+	ArchiveID uuid.UUID
+	Now       time.Time
+}
+
+func (q *Queries) DeleteEndedShares(ctx context.Context, arg DeleteEndedSharesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, deleteEndedShares, arg.ArchiveID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var subject string
+		if err := rows.Scan(&subject); err != nil {
+			return nil, err
+		}
+		items = append(items, subject)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const deleteShare = `-- name: DeleteShare :execrows

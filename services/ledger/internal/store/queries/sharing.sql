@@ -9,6 +9,12 @@ SELECT id, @subject, @granted_by, @granted_at, @until FROM archives WHERE id = s
 ON CONFLICT (archive_id, subject) DO UPDATE
 SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, until = excluded.until;
 
+-- name: DeleteEndedShares :many
+DELETE FROM shares WHERE archive_id = sqlc.arg(archive_id) AND until <= @now RETURNING subject;
+
+-- name: CountOtherShares :one
+SELECT count(*) FROM shares WHERE archive_id = sqlc.arg(archive_id) AND subject <> @subject;
+
 -- name: DeleteShare :execrows
 DELETE FROM shares WHERE archive_id = sqlc.arg(archive_id) AND subject = @subject;
 
