@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +51,7 @@ func (a *archivers) start(t *testing.T, name string, settings ...string) *replic
 	r.process = exec.Command(testkit.Binary(t, "muniment-feed-archiver"))
 	r.process.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, setting := range append([]string{
-		"GRPC_ADDRESS=" + r.address, "DEBUG_ADDRESS=" + freeAddress(t), "DRAIN_DELAY=50ms",
+		"GRPC_ADDRESS=" + r.address, "DEBUG_ADDRESS=127.0.0.1:0", "DRAIN_DELAY=50ms",
 		"TLS_CERT_FILE=" + files.Cert, "TLS_KEY_FILE=" + files.Key, "TLS_CA_FILE=" + files.CA,
 		"DATABASE_URL=" + a.db.URL("feed"), "CONTACT=" + name + "@example.org", "HOST_SPACING=0s",
 		"SOURCES=nws_alerts,usgs_earthquakes,nhc_current_storms", "CLAIM_LEASE=1s", "LOOK_EVERY=20ms", "FIRST_READ_AFTER=0s",
@@ -117,14 +118,23 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
+// freeAddress returns an address that nobody listens on. It lies below the range
+// that the system takes the ports of outgoing connections from: one of those
+// could have it before the program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return listener.Addr().String()
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // publisher serves three sources, each under its name, with three items that

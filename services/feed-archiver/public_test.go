@@ -47,7 +47,7 @@ func (a *archivers) gatewayOf(t *testing.T, archiver *replica, settings ...strin
 	process := exec.Command(testkit.Binary(t, "muniment-ledger"))
 	process.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, setting := range append([]string{
-		"GRPC_ADDRESS=" + freeAddress(t), "HTTP_ADDRESS=" + listen, "DEBUG_ADDRESS=" + freeAddress(t), "DRAIN_DELAY=50ms",
+		"GRPC_ADDRESS=" + freeAddress(t), "HTTP_ADDRESS=" + listen, "DEBUG_ADDRESS=127.0.0.1:0", "DRAIN_DELAY=50ms",
 		"TLS_CERT_FILE=" + files.Cert, "TLS_KEY_FILE=" + files.Key, "TLS_CA_FILE=" + files.CA,
 		"DATABASE_URL=" + a.db.URL("ledger"), "FEED_ADDRESS=" + archiver.address,
 		"S3_ENDPOINT=" + s3.Endpoint, "S3_REGION=" + s3.Region, "S3_BUCKET=" + s3.Bucket,
@@ -170,6 +170,7 @@ func TestPublicReadsOverHTTP(t *testing.T) {
 	a := newArchivers(t)
 	archiver := a.start(t, "quiet", "SOURCES=nhc_surge", "PUSHERS=reconciler=nws_alerts")
 	between := a.push(t, archiver)
+	large := a.large(t)
 	issuer := testkit.Issuer(t)
 	for mode, settings := range map[string][]string{
 		"deny":       nil,
@@ -190,6 +191,11 @@ func TestPublicReadsOverHTTP(t *testing.T) {
 			publicBodies(t, g)
 			publicHistory(t, g, between)
 			publicRefusals(t, g)
+			for _, of := range []string{"", "/body"} {
+				if r := g.must(t, 413, "/api/v1/archive/products/"+large+of); !strings.HasPrefix(r.body, `{"error":"the product's body is over the limit of `) {
+					t.Errorf("a body that no reply carries: %s", r.body)
+				}
+			}
 		})
 	}
 }
@@ -230,6 +236,17 @@ func (a *archivers) push(t *testing.T, archiver *replica) time.Time {
 		t.Fatalf("%d polls, want 3\n%s", n, archiver.output.String())
 	}
 	return began.Add(-3 * time.Second)
+}
+
+// large puts a body there that is more than a reply carries, and returns its hash.
+func (a *archivers) large(t *testing.T) string {
+	t.Helper()
+	text := strings.Repeat("a", grpcx.MaxMessageBytes)
+	if _, err := a.superuser.Exec(t.Context(), `INSERT INTO feed.as_issued_products (source, request, product_id, content_hash, byte_length, encoding, content_text)
+		VALUES ('nws_alerts', 'mine', 'large', $1, octet_length($2), 'text', $2)`, hashOf(text), text); err != nil {
+		t.Fatal(err)
+	}
+	return hashOf(text)
 }
 
 func publicProducts(t *testing.T, g *gateway) {

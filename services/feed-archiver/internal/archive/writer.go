@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -137,10 +138,10 @@ func (w *Writer) record(ctx context.Context, r Read) (Recorded, error) {
 		Source: r.Source, Request: r.Request, FetchedAt: r.FetchedAt, HTTPStatus: r.HTTPStatus,
 		Date: cut(r.Headers.Date), Age: cut(r.Headers.Age), LastModified: cut(r.Headers.LastModified),
 	}
+	if err := complete(r); err != nil {
+		return Recorded{}, err
+	}
 	if r.NotModified {
-		if len(r.Items) > 0 {
-			return Recorded{}, fmt.Errorf("%w: a 304 with items", ErrRead)
-		}
 		written, err := w.store.Record(ctx, poll, nil, nil)
 		return Recorded{PollID: written.PollID}, err
 	}
@@ -170,6 +171,20 @@ func (w *Writer) record(ctx context.Context, r Read) (Recorded, error) {
 		return Recorded{}, err
 	}
 	return Recorded{Seen: seen, New: written.New, PollID: written.PollID}, nil
+}
+
+// complete refuses what claims to be a read and is none, whoever hands it in: a
+// server that did not answer with the feed would pass for a calm one.
+func complete(r Read) error {
+	switch {
+	case r.NotModified != (r.HTTPStatus == http.StatusNotModified):
+		return fmt.Errorf("%w: status %d, and not modified: %t", ErrRead, r.HTTPStatus, r.NotModified)
+	case r.NotModified && len(r.Items) > 0:
+		return fmt.Errorf("%w: a 304 with items", ErrRead)
+	case !r.NotModified && (r.HTTPStatus < 200 || r.HTTPStatus > 299):
+		return fmt.Errorf("%w: status %d", ErrRead, r.HTTPStatus)
+	}
+	return nil
 }
 
 // Preview says what Record would report, and stores nothing.
@@ -202,6 +217,9 @@ func (w *Writer) keys(r Read) ([]Item, []store.Key, error) {
 	for _, item := range r.Items {
 		if item.ProductID == "" {
 			return nil, nil, fmt.Errorf("%w: it has no product id", ErrItem)
+		}
+		if len(item.Body) == 0 {
+			return nil, nil, fmt.Errorf("%w: %s has no body", ErrItem, quote(item.ProductID))
 		}
 		if err := errors.Join(checkName("product id", item.ProductID), checkName("item key", item.ItemKey)); err != nil {
 			return nil, nil, err

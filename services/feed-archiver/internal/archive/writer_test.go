@@ -116,6 +116,19 @@ func TestQuietAndUnchangedReads(t *testing.T) {
 	}
 }
 
+// Of a header that somebody else wrote the beginning is kept, as text that a row
+// can hold.
+func TestAHeaderOfAnyKindIsKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := read()
+	r.Headers = archive.Headers{Date: strings.Repeat("x", 300), Age: "a\x00b\xff", LastModified: strings.Repeat("é", 150)}
+	mustRecord(t, b, r, 0, 0)
+	if n := b.count(t, "as_issued_polls WHERE http_date = repeat('x', 200) AND http_age = 'ab' AND http_last_modified = repeat('é', 100)"); n != 1 {
+		t.Error("the headers were not kept, or not cut")
+	}
+}
+
 func TestT34AFailedReadIsNoPoll(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -276,6 +289,50 @@ func TestSuchAnItemFailsAReadThatRemovesFields(t *testing.T) {
 	if b.count(t, "as_issued_failed_reads WHERE reason LIKE '%Jane%'") != 0 {
 		t.Error("a reason repeats a personal field")
 	}
+}
+
+// A byte order mark stands before JSON and is no part of it, whatever becomes of
+// the item.
+func TestAByteOrderMarkIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := read(item("removed", "\xef\xbb\xbf{\"at\":1,\"v\":1}"))
+	r.RemovedFields = []string{"at"}
+	mustRecord(t, b, r, 1, 1)
+	mustRecord(t, b, read(item("as received", "\xef\xbb\xbf{\"at\": 9007199254740993}")), 1, 1)
+	for _, want := range []string{`{"_archive_removed_fields":["at"],"v":1}`, `{"at": 9007199254740993}`} {
+		if n := b.count(t, "as_issued_products WHERE content_text = $1", want); n != 1 {
+			t.Errorf("%d rows of %s, want 1", n, want)
+		}
+	}
+}
+
+// A name that no row can hold fails its read, whoever hands it in.
+func TestNamesThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, bad := range map[string]archive.Item{
+		"none":               {},
+		"too long":           {ProductID: strings.Repeat("x", 1025)},
+		"with NUL":           {ProductID: "a\x00b"},
+		"no UTF-8":           {ProductID: "caf\xe9"},
+		"a key too long":     {ProductID: "a", ItemKey: strings.Repeat("x", 1025)},
+		"a key that has NUL": {ProductID: "a", ItemKey: "\x00"},
+	} {
+		bad.Kind, bad.Body = archive.JSON, []byte(`{}`)
+		r := read(item("good", `{}`), bad)
+		r.Request = name
+		if _, err := b.writer.Record(t.Context(), r); !errors.Is(err, archive.ErrItem) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := b.count(t, "as_issued_failed_reads WHERE http_status = 200 AND request = $1", name); n != 1 {
+			t.Errorf("%s: %d failed reads, want 1", name, n)
+		}
+	}
+	if n := b.count(t, "as_issued_polls") + b.count(t, "as_issued_products"); n != 0 {
+		t.Errorf("%d rows of such reads", n)
+	}
+	mustRecord(t, b, read(archive.Item{ProductID: strings.Repeat("x", 1024), ItemKey: strings.Repeat("y", 1024), Kind: archive.JSON, Body: []byte(`{}`)}), 1, 1)
 }
 
 func TestItemKeysTellItemsApart(t *testing.T) {

@@ -79,6 +79,8 @@ type Params struct {
 	Query, Layer, Product, Area string
 	// Event, Storm, Version, Source and Code identify what the body belongs to.
 	Event, Storm, Version, Source, Code string
+	// Member is what a body's features must have.
+	Member string
 	// Link is the address that the followed body gave, File its last element.
 	Link, File string
 	// IssuedAt is the issue time that the followed body gave.

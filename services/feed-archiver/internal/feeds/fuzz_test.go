@@ -65,7 +65,10 @@ func FuzzSPCDay1Outlook(f *testing.F)   { fuzzSplit(f, &spcDay1Outlook, Params{}
 func FuzzNIFCPerimeters(f *testing.F)   { fuzzSplit(f, &nifcPerimeters, Params{}) }
 func FuzzNWSDATSurveys(f *testing.F)    { fuzzSplit(f, &nwsDATSurveys, Params{}) }
 func FuzzUSGSSTNHWMs(f *testing.F)      { fuzzSplit(f, &usgsSTNHWMs, Params{}) }
-func FuzzNHCSurge(f *testing.F)         { fuzzSplit(f, &nhcSurge, Params{Request: peakSurge}) }
+func FuzzNHCSurge(f *testing.F) {
+	fuzzSplit(f, &nhcSurge, Params{Request: peakSurge, Member: surgeMember})
+}
+
 func FuzzNHCSurgeKML(f *testing.F) {
 	fuzzSplit(f, &nhcSurge, Params{Request: "kml_al052026", File: "a.kml"})
 }

@@ -32,17 +32,20 @@ var nhcSurge = Source{
 	FromFile: func(file string) Params {
 		p := stormFromFile(file)
 		if !strings.EqualFold(path.Ext(file), ".kml") {
-			p.Request = peakSurge
+			p.Request, p.Member = peakSurge, surgeMember
 		}
 		return p
 	},
-	endpoint: func(s *Settings) Endpoint { return s.NHCSurge },
+	endpoint: func(s *Settings) Endpoint { return s.NHCSurge.Endpoint },
 }
 
 // peakSurge is the name and the product id of the layer.
 const peakSurge = "peak_surge"
 
-func nhcSurgeRequests(_ *Settings, held []archive.Held) []Params {
+// surgeMember is the setting's own default, for recorded bodies.
+const surgeMember = "name"
+
+func nhcSurgeRequests(s *Settings, held []archive.Held) []Params {
 	if len(held) == 0 {
 		return nil
 	}
@@ -51,21 +54,21 @@ func nhcSurgeRequests(_ *Settings, held []archive.Held) []Params {
 		p.IssuedAt = zoned(member(entry, "peakSurgeKML", "issuance"))
 		return linked(entry, p, "peakSurgeKML", "peakSurgeKMLFile")
 	})
-	return append([]Params{{Request: peakSurge}}, ofStorms...)
+	return append([]Params{{Request: peakSurge, Member: s.NHCSurge.Member}}, ofStorms...)
 }
 
 func nhcSurgeAddress(s *Settings, p Params) (*url.URL, error) {
 	if p.Request != peakSurge {
-		return linkAddress(kmlEndpoint(s.NHCSurge), nhcHosts, p, nil)
+		return linkAddress(kmlEndpoint(s.NHCSurge.Endpoint), nhcHosts, p, nil)
 	}
-	return arcgisQuery(s.NHCSurge,
+	return arcgisQuery(s.NHCSurge.Endpoint,
 		"https://mapservices.weather.noaa.gov/tropical/rest/services/tropical/NHC_PeakStormSurge/MapServer/2/query",
 		"", "1=1", "OBJECTID", arcgisPage)
 }
 
 func splitNHCSurge(body []byte, p Params) (Page, error) {
 	if p.Request == peakSurge {
-		return splitPeakSurge(body)
+		return splitPeakSurge(body, p.Member)
 	}
 	if err := checkKML(body); err != nil {
 		return Page{}, err
@@ -89,12 +92,17 @@ func kmlEndpoint(layer Endpoint) Endpoint {
 
 // splitPeakSurge keeps the layer whole; with no features it is a quiet read. A
 // whole cannot be put together from pages, so a cut answer is refused.
-func splitPeakSurge(body []byte) (Page, error) {
+func splitPeakSurge(body []byte, member string) (Page, error) {
 	layer, err := featureCollection(body)
 	if err != nil {
 		return Page{}, err
 	}
-	features, err := layer.items(func(_, _ []byte) (archive.Item, error) { return archive.Item{}, nil })
+	features, err := layer.items(func(_, properties []byte) (archive.Item, error) {
+		if !hasMember(properties, member) {
+			return archive.Item{}, refused("a feature without %s is not the peak-surge layer's", member)
+		}
+		return archive.Item{}, nil
+	})
 	switch {
 	case err != nil:
 		return Page{}, err
@@ -104,6 +112,16 @@ func splitPeakSurge(body []byte) (Page, error) {
 		return Page{}, nil
 	}
 	return Page{Items: []archive.Item{{ProductID: peakSurge, Kind: archive.JSON, Body: layer.root}}}, nil
+}
+
+// hasMember says whether an object has a member of the name, in whatever case.
+func hasMember(object []byte, name string) bool {
+	for quoted := range members(object) {
+		if strings.EqualFold(unquote(quoted), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkKML reads the document to its end: well-formed, with a kml root.

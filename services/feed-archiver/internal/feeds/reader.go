@@ -79,7 +79,6 @@ func (r *Reader) read(ctx context.Context, source *Source, p Params, last *archi
 		if next, err = pages.following(page, next); err != nil {
 			return nil, &fetch.Error{Status: response.Status, Reason: err.Error()}
 		}
-		last = nil
 	}
 	if pages.count > 1 {
 		// A validator of the first page says nothing about the others.
@@ -89,7 +88,8 @@ func (r *Reader) read(ctx context.Context, source *Source, p Params, last *archi
 }
 
 // unchanged completes a read that was answered with 304. Only a first page is
-// asked for conditionally. An answer without validators leaves the old ones.
+// asked for conditionally: a validator belongs to its address. An answer without
+// validators leaves the old ones.
 func unchanged(read *archive.Read, last *archive.Validator) *archive.Read {
 	read.HTTPStatus, read.NotModified = http.StatusNotModified, true
 	if read.Validator == nil {

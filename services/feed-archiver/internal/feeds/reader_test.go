@@ -159,6 +159,23 @@ func TestValidatorBelongsToItsURL(t *testing.T) {
 	}
 }
 
+// TestABareNotModifiedKeepsTheValidator is a 304 without the validators that it
+// was asked with: they still hold.
+func TestABareNotModifiedKeepsTheValidator(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	source, _ := Find("nhc_current_storms")
+	first, failure := b.reader.Read(t.Context(), source, Params{Request: "current"}, nil)
+	if failure != nil {
+		t.Fatal(failure.Reason)
+	}
+	b.server.Answer("/CurrentStorms.json", feedtest.Answer{Status: http.StatusNotModified})
+	second, failure := b.reader.Read(t.Context(), source, Params{Request: "current"}, first.Validator)
+	if failure != nil || !second.NotModified || second.Validator == nil || *second.Validator != *first.Validator {
+		t.Errorf("read %+v, failure %+v", second, failure)
+	}
+}
+
 // TestDependentsFollowTheirReads asks what the followed read held, and nothing
 // when it held nothing.
 func TestDependentsFollowTheirReads(t *testing.T) {
@@ -180,9 +197,13 @@ func TestDependentsFollowTheirReads(t *testing.T) {
 // TestReadTimeout bounds a read by its own limit, whatever each page takes.
 func TestReadTimeout(t *testing.T) {
 	t.Parallel()
-	b := setup(t, "MUNIMENT_FEED_READ_TIMEOUT=50ms")
+	b := setup(t, "MUNIMENT_FEED_READ_TIMEOUT=1s")
 	b.server.Answer("/CurrentStorms.json", feedtest.Answer{Body: []byte(`{"activeStorms":[]}`), Hang: true})
+	began := time.Now()
 	b.mustFail(t, "nhc_current_storms", Params{Request: "current"}, http.StatusOK, "in time")
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("a read of at most 1s took %s", took)
+	}
 }
 
 func TestStoppingIsSaid(t *testing.T) {

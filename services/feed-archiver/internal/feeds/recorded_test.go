@@ -102,6 +102,28 @@ func TestRecordedBodies(t *testing.T) {
 	}
 }
 
+// TestRecordedBodiesAreNoOtherFeeds gives every recorded body to every other
+// source: one with items is refused, and an empty collection can be anybody's.
+func TestRecordedBodiesAreNoOtherFeeds(t *testing.T) {
+	t.Parallel()
+	folder := sharedFeeds(t)
+	for name := range recorded {
+		body, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, source := range Sources {
+			if source.Name == filepath.Dir(name) {
+				continue
+			}
+			items, err := source.Replay(filepath.Base(name), body, Params{Storm: "al092022", Event: "us1", Version: "1", File: "a.zip"})
+			if len(items) > 0 || (err == nil && recorded[name] > 0) {
+				t.Errorf("%s takes %s for %d items, error %v", source.Name, name, len(items), err)
+			}
+		}
+	}
+}
+
 // TestRecordedNames pins how recorded products are named and dated.
 func TestRecordedNames(t *testing.T) {
 	t.Parallel()

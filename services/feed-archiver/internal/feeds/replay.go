@@ -55,6 +55,7 @@ func (p Params) or(others Params) Params {
 	p.Version = cmp.Or(p.Version, others.Version)
 	p.Source = cmp.Or(p.Source, others.Source)
 	p.Code = cmp.Or(p.Code, others.Code)
+	p.Member = cmp.Or(p.Member, others.Member)
 	p.File = cmp.Or(p.File, others.File)
 	p.IssuedAt = cmp.Or(p.IssuedAt, others.IssuedAt)
 	return p

@@ -27,7 +27,7 @@ type Settings struct {
 	USGSShakeMapContours Endpoint                `envPrefix:"USGS_SHAKEMAP_CONTOURS_"`
 	NHCWindSwath         Endpoint                `envPrefix:"NHC_WIND_SWATH_"`
 	NHCForecastCone      Endpoint                `envPrefix:"NHC_FORECAST_CONE_"`
-	NHCSurge             Endpoint                `envPrefix:"NHC_SURGE_"`
+	NHCSurge             NHCSurgeSettings        `envPrefix:"NHC_SURGE_"`
 	NASAFIRMS            NASAFIRMSSettings       `envPrefix:"NASA_FIRMS_"`
 	OpenFEMADeclarations OpenFEMASettings        `envPrefix:"OPENFEMA_DECLARATIONS_"`
 }
@@ -79,6 +79,15 @@ type USGSSTNHWMsSettings struct {
 	Events []string `env:"EVENTS"`
 	// Format is json or csv. Of the JSON answer no recorded body is known.
 	Format string `env:"FORMAT" envDefault:"json"`
+}
+
+// NHCSurgeSettings are the settings of nhc_surge.
+type NHCSurgeSettings struct {
+	Endpoint
+	// Member is what every feature of the layer has, in whatever case; other
+	// features are another layer's. No recorded body of this layer is known, and
+	// that it has names is what its readers say: OBJECTID takes any layer's.
+	Member string `env:"MEMBER" envDefault:"name"`
 }
 
 // NASAFIRMSSettings are the settings of nasa_firms.

@@ -146,6 +146,25 @@ func TestRequestsFollowSettings(t *testing.T) {
 	}
 }
 
+// TestSurgeMember takes the peak-surge layer by what its features are believed
+// to have, and any layer where the setting says so.
+func TestSurgeMember(t *testing.T) {
+	t.Parallel()
+	surge, _ := Find("nhc_surge")
+	storm := []archive.Held{{ProductID: "al052026", Body: `{}`}}
+	body := []byte(`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null,"properties":{"objectid":2}}]}`)
+	for member, taken := range map[string]bool{"": false, "OBJECTID": true, "depth": false} {
+		settings := load(t)
+		if member != "" {
+			settings = load(t, "MUNIMENT_FEED_NHC_SURGE_MEMBER="+member)
+		}
+		page, err := surge.Split(body, surge.Requests(settings, storm)[0])
+		if taken != (err == nil) || taken != (len(page.Items) == 1) {
+			t.Errorf("with %q: %d items, error %v", member, len(page.Items), err)
+		}
+	}
+}
+
 // TestHosts keeps a source to its publisher, or to its override.
 func TestHosts(t *testing.T) {
 	t.Parallel()

@@ -96,10 +96,21 @@ func TestDecompressionLimit(t *testing.T) {
 	}), http.StatusOK, "larger than the limit")
 }
 
+// TestNothingIsNoBody refuses an answer that is as long as it says: nothing.
+func TestNothingIsNoBody(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, Settings{})
+	wantError(t, c, serve(t, func(http.ResponseWriter, *http.Request) {}), http.StatusOK, "the body is empty")
+	wantError(t, c, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_ = gzip.NewWriter(w).Close()
+	}), http.StatusOK, "the body is empty")
+}
+
 // TestSlowBody is a server that sends a byte now and then and never ends.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, Settings{RequestTimeout: 100 * time.Millisecond})
+	c := newClient(t, Settings{RequestTimeout: time.Second})
 	wantError(t, c, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			_, _ = w.Write([]byte("x"))
@@ -119,7 +130,9 @@ func TestRedirects(t *testing.T) {
 	defer elsewhere.Close()
 
 	var target string
+	asked := 0
 	r := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
 		if r.URL.Path == "/moved" {
 			if r.Referer() != "" {
 				t.Errorf("the address that redirected was handed on: %s", r.Referer())
@@ -135,8 +148,10 @@ func TestRedirects(t *testing.T) {
 	}
 	target = elsewhere.URL
 	wantError(t, c, r, http.StatusFound, "not among the source's hosts")
-	target = "/feed"
-	wantError(t, c, r, http.StatusFound, "redirects")
+	target, asked = "/feed", 0
+	if wantError(t, c, r, http.StatusFound, "redirects"); asked != 1+maxRedirects {
+		t.Errorf("%d requests, want one and %d redirects", asked, maxRedirects)
+	}
 	target = "file:///etc/passwd"
 	wantError(t, c, r, http.StatusFound, "not among the source's hosts")
 

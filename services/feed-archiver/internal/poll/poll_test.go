@@ -207,7 +207,7 @@ func TestAKilledReadersClaimFreesItself(t *testing.T) {
 func TestALostClaimEndsTheRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p, _ := b.replica(t, nil)
+	p, registry := b.replica(t, nil)
 	block := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := b.superuser.Exec(r.Context(), `UPDATE feed.source_schedule SET claimed_by = gen_random_uuid(), claimed_until = now() + interval '1 hour'`); err != nil {
 			t.Error(err)
@@ -223,6 +223,15 @@ func TestALostClaimEndsTheRead(t *testing.T) {
 	}
 	if n := b.count(t, "as_issued_failed_reads"); n != 0 {
 		t.Errorf("%d failed reads of a read that was given up, want none", n)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if name := f.GetName(); name == "muniment_feed_failed_reads_total" || name == "muniment_feed_archive_write_failures_total" {
+			t.Errorf("a read that was given up is counted: %s", f)
+		}
 	}
 }
 
@@ -351,6 +360,50 @@ func TestT39ARestampedSourceIsFlagged(t *testing.T) {
 		if got := gauge(t, registry, name); got < within[0] || got > within[1] {
 			t.Errorf("%s is %v, want %v", name, got, within)
 		}
+	}
+}
+
+// A source that is being read is not late, however long it has been due.
+func TestASourceThatIsReadIsNotLate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, registry := b.replica(t, nil)
+	for until, within := range map[string][2]float64{"1 hour": {0, 0}, "-1 second": {55, 120}} {
+		if _, err := b.superuser.Exec(t.Context(), `INSERT INTO feed.source_schedule (source, next_read_at, claimed_by, claimed_until)
+			VALUES ('nws_alerts', now() - interval '1 minute', gen_random_uuid(), now() + $1::interval)
+			ON CONFLICT (source) DO UPDATE SET next_read_at = excluded.next_read_at, claimed_until = excluded.claimed_until`, until); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := gauge(t, registry, "muniment_feed_schedule_lag_seconds"); got < within[0] || got > within[1] {
+			t.Errorf("claimed until %s from now: late by %v, want %v", until, got, within)
+		}
+	}
+}
+
+// After a read a source is due again after its interval, a tenth more or less:
+// sources of one interval do not fall into step.
+func TestTheNextReadIsAnIntervalAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.publisher.items.Store(1)
+	p, _ := b.replica(t, nil) // once an hour
+	least, most := time.Hour, time.Duration(0)
+	for range 8 {
+		if _, err := p.ReadNow(t.Context(), "nws_alerts"); err != nil {
+			t.Fatal(err)
+		}
+		var seconds float64
+		if err := b.superuser.QueryRow(t.Context(), "SELECT extract(epoch FROM next_read_at - now())::float8 FROM feed.source_schedule").Scan(&seconds); err != nil {
+			t.Fatal(err)
+		}
+		away := time.Duration(seconds * float64(time.Second))
+		least, most = min(least, away), max(most, away)
+	}
+	if least < 53*time.Minute || most > 66*time.Minute+time.Second || most-least < 15*time.Second {
+		t.Errorf("reads of a source once an hour are between %s and %s away", least, most)
 	}
 }
 

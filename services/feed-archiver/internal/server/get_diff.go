@@ -1,19 +1,20 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	feedarchiverv1 "github.com/muniment/muniment/pkg/pb/muniment/feedarchiver/v1"
 	"github.com/muniment/muniment/pkg/rpcerr"
-	"github.com/muniment/muniment/services/feed-archiver/internal/store"
 )
 
 // GetDiff compares what a feed held at two moments, over all its requests: what
-// moved from one request to another neither appeared nor disappeared.
+// moved from one request to another neither appeared nor disappeared. Only the
+// rows' ids are compared, so that a large feed may be asked for a small change.
 func (s *Server) GetDiff(ctx context.Context, req *feedarchiverv1.GetDiffRequest) (*feedarchiverv1.GetDiffResponse, error) {
+	if err := named("source", req.GetSource()); err != nil {
+		return nil, err
+	}
 	from, to := req.GetFrom().AsTime(), req.GetTo().AsTime()
 	if to.Before(from) {
 		return nil, rpcerr.Invalid("to", "must not lie before from")
@@ -26,40 +27,59 @@ func (s *Server) GetDiff(ctx context.Context, req *feedarchiverv1.GetDiffRequest
 	if err != nil {
 		return nil, err
 	}
-	return &feedarchiverv1.GetDiffResponse{
-		Appeared:    heldItems(without(after, before)),
-		Disappeared: heldItems(without(before, after)),
-	}, nil
+	appeared, disappeared := without(after, before), without(before, after)
+	const what = "what changed between the two moments"
+	if len(appeared)+len(disappeared) > maxReplyItems {
+		return nil, rpcerr.TooLarge(what, maxReply)
+	}
+	reply := &feedarchiverv1.GetDiffResponse{}
+	if reply.Appeared, err = s.heldRows(ctx, appeared); err != nil {
+		return nil, err
+	}
+	if reply.Disappeared, err = s.heldRows(ctx, disappeared); err != nil {
+		return nil, err
+	}
+	var size replySize
+	if err := size.add(reply, what); err != nil {
+		return nil, err
+	}
+	return reply, nil
 }
 
-// heldAt returns everything that the source's requests held, by row.
-func (s *Server) heldAt(ctx context.Context, source string, at time.Time) (map[int64]store.HeldItem, error) {
+// heldAt returns the rows of everything that the source's requests held.
+func (s *Server) heldAt(ctx context.Context, source string, at time.Time) (map[int64]struct{}, error) {
 	polls, err := s.store.LastPolls(ctx, source, at, nil)
 	if err != nil {
 		return nil, err
 	}
-	held := make(map[int64]store.HeldItem)
+	held := make(map[int64]struct{})
 	for _, p := range polls {
-		items, err := s.store.HeldBy(ctx, p.ID, false)
+		ids, err := s.store.HeldIDs(ctx, p.ID)
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range items {
-			held[i.ID] = i
+		for _, id := range ids {
+			held[id] = struct{}{}
 		}
 	}
 	return held, nil
 }
 
-// without returns what stands in one set and not in the other, in the order in
-// which it was received.
-func without(set, other map[int64]store.HeldItem) []store.HeldItem {
-	var rest []store.HeldItem
-	for id, item := range set {
+// without returns what stands in one set and not in the other.
+func without(set, other map[int64]struct{}) []int64 {
+	var rest []int64
+	for id := range set {
 		if _, both := other[id]; !both {
-			rest = append(rest, item)
+			rest = append(rest, id)
 		}
 	}
-	slices.SortFunc(rest, func(a, b store.HeldItem) int { return cmp.Compare(a.ID, b.ID) })
 	return rest
+}
+
+func (s *Server) heldRows(ctx context.Context, ids []int64) ([]*feedarchiverv1.HeldItem, error) {
+	items, err := s.store.Items(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return heldItems(items), nil
 }

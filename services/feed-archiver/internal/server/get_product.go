@@ -29,6 +29,9 @@ func (s *Server) GetProduct(ctx context.Context, req *feedarchiverv1.GetProductR
 		Sealed: &feedarchiverv1.Sealed{State: notSealed},
 	}
 	if s.rights.MayRedistribute(first.Source) {
+		if err := fits(first.ByteLength); err != nil {
+			return nil, err
+		}
 		text, _, err := s.store.Text(ctx, req.GetHash())
 		if err != nil {
 			return nil, missing(err)

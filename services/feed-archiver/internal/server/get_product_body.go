@@ -19,6 +19,13 @@ func (s *Server) GetProductBody(ctx context.Context, req *feedarchiverv1.GetProd
 	if !s.rights.MayRedistribute(products[0].Source) {
 		return nil, rpcerr.NotFound(errors.New("the rights register forbids redistribution"))
 	}
+	size := products[0].ByteLength
+	if products[0].Encoding == "base64" && req.GetDecode() {
+		size = size / 4 * 3
+	}
+	if err := fits(size); err != nil {
+		return nil, err
+	}
 	text, encoding, err := s.store.Text(ctx, req.GetHash())
 	if err != nil {
 		return nil, missing(err)

@@ -13,6 +13,9 @@ import (
 
 // ListPolls returns the poll ledger of one UTC day.
 func (s *Server) ListPolls(ctx context.Context, req *feedarchiverv1.ListPollsRequest) (*feedarchiverv1.ListPollsResponse, error) {
+	if err := named("source", req.GetSource()); err != nil {
+		return nil, err
+	}
 	day, err := time.Parse(time.DateOnly, req.GetDay())
 	if err != nil {
 		return nil, rpcerr.Invalid("day", "is not a day of the calendar")

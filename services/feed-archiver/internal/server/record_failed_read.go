@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	feedarchiverv1 "github.com/muniment/muniment/pkg/pb/muniment/feedarchiver/v1"
 	"github.com/muniment/muniment/services/feed-archiver/internal/archive"
@@ -10,6 +11,9 @@ import (
 // RecordFailedRead takes a read that held nothing to keep.
 func (s *Server) RecordFailedRead(ctx context.Context, req *feedarchiverv1.RecordFailedReadRequest) (*feedarchiverv1.RecordFailedReadResponse, error) {
 	if err := s.mayPush(ctx, req.GetSource()); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(named("request", req.GetRequest()), timed("fetchedAt", req.GetFetchedAt())); err != nil {
 		return nil, err
 	}
 	err := s.writer.RecordFailure(ctx, archive.Failure{

@@ -33,6 +33,9 @@ func (s *Server) RecordRead(stream grpc.ClientStreamingServer[feedarchiverv1.Rec
 	if err := s.mayPush(ctx, header.GetSource()); err != nil {
 		return err
 	}
+	if err := errors.Join(named("header.request", header.GetRequest()), timed("header.fetchedAt", header.GetFetchedAt())); err != nil {
+		return err
+	}
 	read := fromHeader(header)
 	if read.Items, err = s.items(stream, header); err != nil {
 		return err
@@ -86,6 +89,9 @@ func (s *Server) items(stream grpc.ClientStreamingServer[feedarchiverv1.RecordRe
 			return nil, rpcerr.Invalid("header", "comes once")
 		}
 		for _, i := range msg.GetItems().GetItems() {
+			if err := timed("items.issuedAt", i.GetIssuedAt()); err != nil {
+				return nil, err
+			}
 			size += int64(len(i.GetBody()))
 			items = append(items, fromItem(i))
 		}

@@ -107,6 +107,23 @@ func (s *Server) granted(ctx context.Context, source string) bool {
 	return false
 }
 
+// named refuses a text that no row holds: NUL can stand in a text of a message,
+// and not in one of the database.
+func named(field, text string) error {
+	if strings.IndexByte(text, 0) >= 0 {
+		return rpcerr.Invalid(field, "must not hold NUL")
+	}
+	return nil
+}
+
+// timed refuses a timestamp that is there and that no calendar has.
+func timed(field string, t *timestamppb.Timestamp) error {
+	if t != nil && !t.IsValid() {
+		return rpcerr.Invalid(field, "is not a time")
+	}
+	return nil
+}
+
 // stamp converts a time; nil stays absent.
 func stamp(t *time.Time) *timestamppb.Timestamp {
 	if t == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -80,14 +81,23 @@ func setup(t *testing.T, register rights.Register) bundle {
 	return b
 }
 
+// freeAddress returns an address that nobody listens on. It lies below the range
+// that the system takes the ports of outgoing connections from: one of those
+// could have it before the program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return listener.Addr().String()
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 func (b bundle) dial(t *testing.T, as string) *grpc.ClientConn {
@@ -162,6 +172,33 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// Everything that a pusher says of a read stands in the rows.
+func TestWhatIsPushedIsInTheRows(t *testing.T) {
+	t.Parallel()
+	b := setup(t, checkedIn(t))
+	head := header("nws_alerts", 3)
+	date, age, modified := "Mon, 30 Nov 2026 20:00:00 GMT", "7", "Mon, 30 Nov 2026 19:00:00 GMT"
+	head.Date, head.Age, head.LastModified = &date, &age, &modified
+	head.RemovedFields = []string{"stamp"}
+	key := "k"
+	keyed, text, binary := item("a", `{"stamp":1,"v":1}`), item("t", "a line"), item("z", "bytes")
+	keyed.ItemKey, keyed.IssuedAt = &key, timestamppb.New(time.Date(2026, 11, 30, 12, 0, 0, 123456000, time.UTC))
+	text.Kind, binary.Kind = feedarchiverv1.ItemKind_ITEM_KIND_TEXT, feedarchiverv1.ItemKind_ITEM_KIND_BINARY
+	if _, err := push(t, b.dial(t, "reconciler"), head, keyed, text, binary); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		`as_issued_polls WHERE http_date = 'Mon, 30 Nov 2026 20:00:00 GMT' AND http_age = '7' AND http_last_modified = 'Mon, 30 Nov 2026 19:00:00 GMT' AND items_seen = 3`,
+		`as_issued_products WHERE product_id = 'a' AND item_key = 'k' AND issued_at = '2026-11-30T12:00:00.123456Z' AND encoding = 'json' AND content_text = '{"_archive_removed_fields":["stamp"],"v":1}'`,
+		`as_issued_products WHERE product_id = 't' AND item_key IS NULL AND issued_at IS NULL AND encoding = 'text' AND content_text = 'a line'`,
+		`as_issued_products WHERE product_id = 'z' AND encoding = 'base64' AND content_text = 'Ynl0ZXM='`,
+	} {
+		if n := b.count(t, row); n != 1 {
+			t.Errorf("%d rows of %s, want 1", n, row)
+		}
+	}
+}
+
 // The package for pushers, against the real server.
 func TestPushByTheClientPackage(t *testing.T) {
 	t.Parallel()
@@ -190,6 +227,12 @@ func TestRefusedPushes(t *testing.T) {
 		h.FetchedAt = timestamppb.New(time.Now().Add(d))
 		return h
 	}
+	with := func(change func(*feedarchiverv1.ReadHeader), items int) *feedarchiverv1.ReadHeader {
+		h := header("nws_alerts", items)
+		change(h)
+		return h
+	}
+	never := &timestamppb.Timestamp{Seconds: 1 << 60}
 	for name, c := range map[string]struct {
 		as     string
 		header *feedarchiverv1.ReadHeader
@@ -206,6 +249,18 @@ func TestRefusedPushes(t *testing.T) {
 		"an item without an id":      {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{item("", "{}")}, codes.InvalidArgument},
 		"more bytes than the limit":  {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{item("a", string(make([]byte, 2<<20)))}, codes.ResourceExhausted},
 		"an item that is not JSON":   {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{item("a", "{")}, codes.FailedPrecondition},
+		"a request with NUL in it":   {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.Request = "a\x00b" }, 0), nil, codes.InvalidArgument},
+		"fetched at no time":         {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.FetchedAt = never }, 0), nil, codes.InvalidArgument},
+		"issued at no time":          {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{{ProductId: "a", Kind: feedarchiverv1.ItemKind_ITEM_KIND_JSON, Body: []byte("{}"), IssuedAt: never}}, codes.InvalidArgument},
+		"an item with NUL in its id": {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{item("a\x00", "{}")}, codes.FailedPrecondition},
+		"an item without a body":     {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{{ProductId: "a", Kind: feedarchiverv1.ItemKind_ITEM_KIND_TEXT}}, codes.FailedPrecondition},
+		"an item of no kind":         {"reconciler", header("nws_alerts", 1), []*feedarchiverv1.ReadItem{{ProductId: "a", Body: []byte("{}")}}, codes.InvalidArgument},
+		"status 503 as a read":       {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.HttpStatus = 503 }, 0), nil, codes.FailedPrecondition},
+		"status 304 as a read":       {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.HttpStatus = 304 }, 0), nil, codes.FailedPrecondition},
+		"not modified, with 200":     {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.NotModified = true }, 0), nil, codes.FailedPrecondition},
+		"not modified, with items":   {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.HttpStatus, h.NotModified = 304, true }, 1), []*feedarchiverv1.ReadItem{item("a", "{}")}, codes.FailedPrecondition},
+		"status 42":                  {"reconciler", with(func(h *feedarchiverv1.ReadHeader) { h.HttpStatus = 42 }, 0), nil, codes.InvalidArgument},
+		"fewer items than none":      {"reconciler", header("nws_alerts", -1), nil, codes.InvalidArgument},
 		"a request without a name":   {"reconciler", &feedarchiverv1.ReadHeader{Source: "nws_alerts", FetchedAt: timestamppb.Now(), HttpStatus: 200}, nil, codes.InvalidArgument},
 	} {
 		conn := pusher
@@ -218,6 +273,70 @@ func TestRefusedPushes(t *testing.T) {
 	}
 	if n := b.count(t, "as_issued_products") + b.count(t, "as_issued_polls"); n != 0 {
 		t.Errorf("refused pushes left %d rows", n)
+	}
+	// What was a read, and holds what cannot be kept, stands among the failed ones.
+	if n := b.count(t, "as_issued_failed_reads WHERE request = 'pushed'"); n != 7 {
+		t.Errorf("%d failed reads, want 7", n)
+	}
+	if b.count(t, "as_issued_failed_reads WHERE http_status = 503 AND reason = 'not a complete read: status 503'") != 1 {
+		t.Error("a 503 that was pushed as a read is no failed read")
+	}
+}
+
+// The first message is the header, and there is one.
+func TestThePartsOfAPush(t *testing.T) {
+	t.Parallel()
+	b := setup(t, checkedIn(t))
+	head := &feedarchiverv1.RecordReadRequest{Part: &feedarchiverv1.RecordReadRequest_Header{Header: header("nws_alerts", 1)}}
+	items := &feedarchiverv1.RecordReadRequest{Part: &feedarchiverv1.RecordReadRequest_Items{Items: &feedarchiverv1.ReadItems{Items: []*feedarchiverv1.ReadItem{item("a", "{}")}}}}
+	client := feedarchiverv1.NewRecordServiceClient(b.dial(t, "reconciler"))
+	for name, parts := range map[string][]*feedarchiverv1.RecordReadRequest{
+		"nothing": nil, "items first": {items, head}, "items alone": {items}, "two headers": {head, head, items},
+		"a header after the items": {head, items, head}, "an empty message": {{}}, "an empty list": {head, {Part: &feedarchiverv1.RecordReadRequest_Items{}}},
+	} {
+		stream, err := client.RecordRead(t.Context(), grpc.WaitForReady(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			_ = stream.Send(part)
+		}
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := b.count(t, "as_issued_products") + b.count(t, "as_issued_polls") + b.count(t, "as_issued_failed_reads"); n != 0 {
+		t.Errorf("refused pushes left %d rows", n)
+	}
+}
+
+// Failed reads are taken from whom reads are, and refused for the same reasons.
+func TestRefusedFailedReads(t *testing.T) {
+	t.Parallel()
+	b := setup(t, checkedIn(t))
+	failed := func(source, request string, at *timestamppb.Timestamp) *feedarchiverv1.RecordFailedReadRequest {
+		return &feedarchiverv1.RecordFailedReadRequest{Source: source, Request: request, FetchedAt: at, Reason: "down"}
+	}
+	now := timestamppb.Now()
+	for name, c := range map[string]struct {
+		as      string
+		request *feedarchiverv1.RecordFailedReadRequest
+		want    codes.Code
+	}{
+		"a source of somebody else":  {"reconciler", failed("usgs_earthquakes", "r", now), codes.PermissionDenied},
+		"a system that may not push": {"signer", failed("nws_alerts", "r", now), codes.PermissionDenied},
+		"a source without rights":    {"reconciler", failed("unregistered", "r", now), codes.FailedPrecondition},
+		"too long ago":               {"reconciler", failed("nws_alerts", "r", timestamppb.New(time.Now().Add(-6*time.Minute))), codes.InvalidArgument},
+		"at no time":                 {"reconciler", failed("nws_alerts", "r", &timestamppb.Timestamp{Nanos: -1}), codes.InvalidArgument},
+		"NUL in the request's name":  {"reconciler", failed("nws_alerts", "\x00", now), codes.InvalidArgument},
+	} {
+		_, err := feedarchiverv1.NewRecordServiceClient(b.dial(t, c.as)).RecordFailedRead(t.Context(), c.request, grpc.WaitForReady(true))
+		if status.Code(err) != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	if n := b.count(t, "as_issued_failed_reads"); n != 0 {
+		t.Errorf("refused failed reads left %d rows", n)
 	}
 }
 
@@ -263,11 +382,11 @@ func TestPublicReads(t *testing.T) {
 	ask := feedarchiverv1.NewAsIssuedServiceClient(b.dial(t, "ledger"))
 	ctx := t.Context()
 
-	if _, err := push(t, pusher, header("nws_alerts", 2), item("a", `{"v":1}`), item("b", `{"v":1}`)); err != nil {
+	first, between, second := header("nws_alerts", 2), timestamppb.New(time.Now().Add(-time.Second)), header("nws_alerts", 2)
+	first.FetchedAt = timestamppb.New(between.AsTime().Add(-time.Second))
+	if _, err := push(t, pusher, first, item("a", `{"v":1}`), item("b", `{"v":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	between := timestamppb.Now()
-	second := header("nws_alerts", 2)
 	if _, err := push(t, pusher, second, item("a", `{"v":2}`), item("b", `{"v":1}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +421,14 @@ func TestPublicReads(t *testing.T) {
 	}
 	then, err := ask.GetAsOf(ctx, &feedarchiverv1.GetAsOfRequest{Source: "nws_alerts", At: between})
 	if err != nil || len(then.GetReads()) != 1 || len(then.GetReads()[0].GetItems()) != 2 || then.GetReads()[0].GetItems()[0].GetHash() != hash(`{"v":1}`) || then.GetReads()[0].GetPoll().GetItemsNew() != 2 {
-		t.Errorf("as of: %v, %v", then, err)
+		t.Fatalf("as of: %v, %v", then, err)
 	}
-	never := "never"
+	// At the very moment of a read it counts already.
+	then, err = ask.GetAsOf(ctx, &feedarchiverv1.GetAsOfRequest{Source: "nws_alerts", At: then.GetReads()[0].GetPoll().GetFetchedAt()})
+	if err != nil || len(then.GetReads()) != 1 || then.GetReads()[0].GetPoll().GetItemsNew() != 2 {
+		t.Errorf("as of the moment of the first read: %v, %v", then, err)
+	}
+	never, nul := "never", "\x00"
 	if then, err = ask.GetAsOf(ctx, &feedarchiverv1.GetAsOfRequest{Source: "nws_alerts", At: between, Request: &never}); err != nil || len(then.GetReads()) != 0 {
 		t.Errorf("as of, another request: %v, %v", then, err)
 	}
@@ -331,6 +455,10 @@ func TestPublicReads(t *testing.T) {
 		"month 13":             failing(ask.GetContinuity(ctx, &feedarchiverv1.GetContinuityRequest{Month: "2026-13"})),
 		"no moment":            failing(ask.GetAsOf(ctx, &feedarchiverv1.GetAsOfRequest{Source: "nws_alerts"})),
 		"backwards":            failing(ask.GetDiff(ctx, &feedarchiverv1.GetDiffRequest{Source: "nws_alerts", From: timestamppb.Now(), To: between})),
+		"a source with NUL":    failing(ask.ListPolls(ctx, &feedarchiverv1.ListPollsRequest{Source: "\x00", Day: day})),
+		"a diff with NUL":      failing(ask.GetDiff(ctx, &feedarchiverv1.GetDiffRequest{Source: "\x00", From: between, To: between})),
+		"a product with NUL":   failing(ask.ListVersions(ctx, &feedarchiverv1.ListVersionsRequest{Source: "nws_alerts", ProductId: nul})),
+		"a request with NUL":   failing(ask.GetAsOf(ctx, &feedarchiverv1.GetAsOfRequest{Source: "nws_alerts", At: between, Request: &nul})),
 		"a made-up token":      failing(ask.ListVersions(ctx, &feedarchiverv1.ListVersionsRequest{Source: "nws_alerts", ProductId: "a", PageToken: &never})),
 	} {
 		if status.Code(err) != codes.InvalidArgument {

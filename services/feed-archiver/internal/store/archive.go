@@ -47,7 +47,7 @@ func product(r db.ListVersionsRow) Product {
 
 // Text returns the stored text with this hash, and its encoding.
 func (s *Store) Text(ctx context.Context, hash string) (text, encoding string, err error) {
-	err = s.query(ctx, "reading a stored text", func(ctx context.Context, q *db.Queries) error {
+	err = s.queryWithin(ctx, readTimeout, "reading a stored text", func(ctx context.Context, q *db.Queries) error {
 		row, err := q.GetBodyText(ctx, hash)
 		text, encoding = row.ContentText, row.Encoding
 		return err

@@ -10,9 +10,6 @@ import (
 	"github.com/muniment/muniment/pkg/pg"
 )
 
-// readTimeout bounds a statement that reads a whole set.
-const readTimeout = 20 * time.Second
-
 // PastPoll is the poll that answers for a request at some moment.
 type PastPoll struct {
 	ID         int64
@@ -58,16 +55,16 @@ ORDER BY r.request`
 // LastPolls returns the last poll of each request of a source (or of the one
 // named) at or before a moment, in the order of their names.
 func (s *Store) LastPolls(ctx context.Context, source string, at time.Time, request *string) ([]PastPoll, error) {
-	polls, err := collect[PastPoll](ctx, s, lastPolls, source, at, request)
+	polls, err := collect(ctx, s, pgx.RowToStructByPos[PastPoll], lastPolls, source, at, request)
 	if err != nil {
 		return nil, fmt.Errorf("reading the last polls of %s: %w", source, err)
 	}
 	return polls, nil
 }
 
-// heldBy rebuilds what a poll held: the base of its chain with the changes up to
-// it; of several changes of one product the last counts.
-const heldBy = `
+// heldSet rebuilds what a poll held: the base of its chain with the changes up
+// to it; of several changes of one product the last counts.
+const heldSet = `
 WITH poll AS (
     SELECT id, coalesce(base_id, id) AS base_id FROM as_issued_polls WHERE id = $1
 ), changes AS (
@@ -80,22 +77,44 @@ WITH poll AS (
     WHERE c.appeared IS NOT NULL OR c.disappeared IS NOT NULL
 ), held AS (
     SELECT id FROM (SELECT DISTINCT ON (id) id, here FROM changes ORDER BY id, poll_id DESC) c WHERE here
-)
+)`
+
+const heldBy = heldSet + `
 SELECT p.id, p.product_id, p.item_key, p.content_hash, p.issued_at, CASE WHEN $2 THEN p.content_text ELSE '' END
 FROM held JOIN as_issued_products p USING (id)
 ORDER BY p.product_id, p.item_key NULLS FIRST, p.id`
 
 // HeldBy returns what a poll's read held, with the bodies if asked for.
 func (s *Store) HeldBy(ctx context.Context, pollID int64, bodies bool) ([]HeldItem, error) {
-	items, err := collect[HeldItem](ctx, s, heldBy, pollID, bodies)
+	items, err := collect(ctx, s, pgx.RowToStructByPos[HeldItem], heldBy, pollID, bodies)
 	if err != nil {
 		return nil, fmt.Errorf("reading what a poll held: %w", err)
 	}
 	return items, nil
 }
 
-// collect reads all rows of a statement into structs by position.
-func collect[T any](ctx context.Context, s *Store, statement string, args ...any) ([]T, error) {
+// HeldIDs returns the rows of what a poll's read held.
+func (s *Store) HeldIDs(ctx context.Context, pollID int64) ([]int64, error) {
+	ids, err := collect(ctx, s, pgx.RowTo[int64], heldSet+` SELECT id FROM held`, pollID)
+	if err != nil {
+		return nil, fmt.Errorf("reading which rows a poll held: %w", err)
+	}
+	return ids, nil
+}
+
+// Items returns product rows without their bodies, in the order in which they
+// were received.
+func (s *Store) Items(ctx context.Context, ids []int64) ([]HeldItem, error) {
+	const statement = `SELECT id, product_id, item_key, content_hash, issued_at, '' FROM as_issued_products WHERE id = ANY ($1) ORDER BY id`
+	items, err := collect(ctx, s, pgx.RowToStructByPos[HeldItem], statement, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading products: %w", err)
+	}
+	return items, nil
+}
+
+// collect reads all rows of a statement.
+func collect[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], statement string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var all []T
@@ -104,7 +123,7 @@ func collect[T any](ctx context.Context, s *Store, statement string, args ...any
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+		all, err = pgx.CollectRows(rows, row)
 		return err
 	})
 	return all, err

@@ -23,6 +23,8 @@ const SchemaVersion = 3
 const (
 	// queryTimeout bounds one small statement.
 	queryTimeout = 5 * time.Second
+	// readTimeout bounds a statement that reads a whole set, or a large body.
+	readTimeout = 20 * time.Second
 	// recordTimeout bounds the statements that carry a whole read.
 	recordTimeout = 2 * time.Minute
 )
@@ -50,7 +52,11 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // query runs one small statement, or a few, within their time limit.
 func (s *Store) query(ctx context.Context, doing string, work func(context.Context, *db.Queries) error) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	return s.queryWithin(ctx, queryTimeout, doing, work)
+}
+
+func (s *Store) queryWithin(ctx context.Context, limit time.Duration, doing string, work func(context.Context, *db.Queries) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := pg.Retry(ctx, func(ctx context.Context) error { return work(ctx, db.New(s.pool)) })
 	if err != nil {
