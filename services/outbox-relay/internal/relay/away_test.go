@@ -2,70 +2,28 @@ package relay_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/muniment/muniment/pkg/config"
 	"github.com/muniment/muniment/pkg/fga"
 	"github.com/muniment/muniment/pkg/testkit"
 )
 
-// proxy is a fault-injecting proxy in front of the engine.
-type proxy struct {
-	*toxiproxy.Proxy
-	t *testing.T
-}
-
-func newProxy(t *testing.T, s *stack) *proxy {
-	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	p := toxiproxy.NewProxy(server, "engine", "127.0.0.1:0", strings.TrimPrefix(s.engine.APIURL, "http://"))
-	if err := server.Collection.Add(p, true); err != nil {
-		t.Fatalf("starting the proxy: %v", err)
-	}
-	t.Cleanup(p.Stop)
-	return &proxy{Proxy: p, t: t}
-}
-
-func (p *proxy) url() string { return "http://" + p.Listen }
-
-// toxic adds a fault: a kind of toxiproxy, its stream and its attributes.
-func (p *proxy) toxic(kind, stream, attributes string) {
-	p.t.Helper()
-	_, err := p.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
-		`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":%s}`, kind, kind, stream, attributes)))
-	if err != nil {
-		p.t.Fatalf("adding a fault: %v", err)
-	}
-}
-
-func (p *proxy) heal(kind string) {
-	p.t.Helper()
-	if err := p.Toxics.RemoveToxic(context.Background(), kind); err != nil {
-		p.t.Fatalf("removing a fault: %v", err)
-	}
-}
-
 // The engine is stopped: admissions go on, nothing is lost and no attempt is
 // spent; it comes back and everything arrives by itself.
 func TestEngineAwayHoldsEverything(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
+	p := testkit.NewProxy(t, s.engine.APIURL)
 	p.Stop()
-	s.start(t, s.clientVia(t, p.url()), quick())
+	s.start(t, s.clientVia(t, p.URL), quick())
 	var want []fga.Tuple
 	for n := range 50 {
 		change := capture(n, "acme", "alice")
@@ -139,14 +97,14 @@ func TestLostRequestDoesNotOvertakeTheNext(t *testing.T) {
 func TestBrokenConnectionsSpendNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
+	p := testkit.NewProxy(t, s.engine.APIURL)
 	settings := quick()
 	settings.Settle = 200 * time.Millisecond
-	p.toxic("reset_peer", "downstream", `{"timeout":5}`)
-	s.start(t, s.clientVia(t, p.url()), settings)
+	p.Toxic("reset_peer", "downstream", `{"timeout":5}`)
+	s.start(t, s.clientVia(t, p.URL), settings)
 	s.insert(t, payload{Writes: []fga.Tuple{owner("alice", 1)}}, payload{Writes: []fga.Tuple{owner("alice", 2)}})
 	time.Sleep(time.Second)
-	p.heal("reset_peer")
+	p.Heal("reset_peer")
 	s.drained(t, 15*time.Second)
 	s.holds(t, owner("alice", 1), owner("alice", 2))
 	for _, r := range s.rows(t) {
@@ -259,14 +217,14 @@ func TestRetryAfterIsHonouredAndInterruptible(t *testing.T) {
 func TestT28EachRowIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "downstream", `{"latency":2000}`)
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "downstream", `{"latency":2000}`)
 	for n := range 100 {
 		s.insert(t, payload{Writes: []fga.Tuple{owner("alice", n)}})
 	}
 	settings := quick()
 	settings.BatchRows, settings.TuplesPerRequest = 50, 10
-	seen := &recorder{engine: s.clientVia(t, p.url())}
+	seen := &recorder{engine: s.clientVia(t, p.URL)}
 	stop := s.start(t, seen, settings)
 	s.start(t, seen, settings)
 	time.Sleep(5 * time.Second)
@@ -280,15 +238,15 @@ func TestT28EachRowIsSentOnce(t *testing.T) {
 func TestT28TheLeaseIsRenewed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "downstream", `{"latency":500}`)
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "downstream", `{"latency":500}`)
 	for n := range 20 {
 		s.insert(t, payload{Writes: []fga.Tuple{owner("alice", n)}})
 	}
 	settings := quick()
 	settings.Workers, settings.BatchRows, settings.TuplesPerRequest = 1, 20, 1
 	settings.Lease, settings.CallTimeout, settings.Settle = 4*time.Second, 2*time.Second, 500*time.Millisecond
-	seen := &recorder{engine: s.clientVia(t, p.url())}
+	seen := &recorder{engine: s.clientVia(t, p.URL)}
 	s.start(t, seen, settings)
 	s.start(t, seen, settings)
 	s.drained(t, 60*time.Second)
@@ -310,6 +268,60 @@ func (r *recorder) eachOnce(t *testing.T, want int) {
 	for key, n := range sent {
 		if n != 1 {
 			t.Errorf("%v was sent %d times", key, n)
+		}
+	}
+}
+
+// An engine that is away is asked as often as requests were under way when it
+// went, and then by one request at a time: the other packs of the batch are not
+// sent, and of the next one the first goes alone.
+func TestAnOutageIsAskedByOneAtATime(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	arrived, answer := make(chan struct{}, 100), make(chan struct{})
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(away.Close)
+	for n := range 12 {
+		s.insert(t, capture(n, "acme", "alice"))
+	}
+	settings := quick()
+	settings.Workers, settings.TuplesPerRequest = 4, 3 // a row is a pack
+	stop := s.start(t, s.clientVia(t, away.URL), settings)
+	next := func(n int) {
+		t.Helper()
+		for range n {
+			select {
+			case <-arrived:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the engine is not asked")
+			}
+		}
+		select {
+		case <-arrived:
+			t.Fatalf("one more than %d at once asks an engine that is away", n)
+		case <-time.After(300 * time.Millisecond):
+		}
+		for range n {
+			answer <- struct{}{}
+		}
+	}
+	next(settings.Workers)
+	for range 3 {
+		next(1)
+	}
+	close(answer)
+	stop()
+	for _, r := range s.rows(t) {
+		if r.delivered != nil || r.dead != nil || r.attempts != 0 {
+			t.Errorf("row %d: delivered %v, dead %v, %d attempts", r.id, r.delivered, r.dead, r.attempts)
 		}
 	}
 }

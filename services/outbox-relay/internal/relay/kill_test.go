@@ -77,9 +77,9 @@ func (p *process) kill() {
 func TestOrderSurvivesKills(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "upstream", `{"latency":15,"jitter":15}`)
-	environ := s.environment(t, p.url())
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "upstream", `{"latency":15,"jitter":15}`)
+	environ := s.environment(t, p.URL)
 	relays := make([]*process, testkit.Soak(3, 5))
 	for i := range relays {
 		relays[i] = startProcess(t, environ)
@@ -127,13 +127,13 @@ func TestOrderSurvivesKills(t *testing.T) {
 func TestT28KilledHolderFreesItsRow(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "downstream", `{"latency":300}`)
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "downstream", `{"latency":300}`)
 	var row payload
 	for n := range 150 {
 		row.Writes = append(row.Writes, owner("alice", n))
 	}
-	environ := s.environment(t, p.url(), "MUNIMENT_RELAY_TUPLES_PER_REQUEST=10")
+	environ := s.environment(t, p.URL, "MUNIMENT_RELAY_TUPLES_PER_REQUEST=10")
 	holder := startProcess(t, environ)
 	s.insert(t, row)
 	done := 0
@@ -155,14 +155,14 @@ func TestT28KilledHolderFreesItsRow(t *testing.T) {
 func TestShutdownGivesRowsBack(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "downstream", `{"latency":300}`)
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "downstream", `{"latency":300}`)
 	var want []fga.Tuple
 	for n := range 40 {
 		want = append(want, owner("alice", n))
 		s.insert(t, payload{Writes: want[n:]})
 	}
-	environ := s.environment(t, p.url(), "MUNIMENT_RELAY_TUPLES_PER_REQUEST=1", "MUNIMENT_RELAY_BATCH_ROWS=40", "MUNIMENT_RELAY_LEASE=10m")
+	environ := s.environment(t, p.URL, "MUNIMENT_RELAY_TUPLES_PER_REQUEST=1", "MUNIMENT_RELAY_BATCH_ROWS=40", "MUNIMENT_RELAY_LEASE=10m")
 	first := startProcess(t, environ)
 	testkit.Eventually(t, 20*time.Second, func() (bool, string) {
 		stats, err := s.queue.Stats(t.Context())

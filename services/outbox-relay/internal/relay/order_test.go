@@ -187,9 +187,9 @@ func (s *stack) replay(t *testing.T) []fga.Tuple {
 func TestOrderWithSeveralRelays(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	p := newProxy(t, s)
-	p.toxic("latency", "upstream", `{"latency":30,"jitter":30}`)
-	slow := s.clientVia(t, p.url())
+	p := testkit.NewProxy(t, s.engine.APIURL)
+	p.Toxic("latency", "upstream", `{"latency":30,"jitter":30}`)
+	slow := s.clientVia(t, p.URL)
 	settings := quick()
 	settings.BatchRows = 4
 	objects := testkit.Soak(10, 200)
