@@ -122,7 +122,12 @@ func (l *ledger) start(t *testing.T) {
 		if err != nil || status != http.StatusUnauthorized {
 			return false, l.output.String()
 		}
-		return true, ""
+		// The two ports open one after the other.
+		conn, err := net.Dial("tcp", l.grpc)
+		if err != nil {
+			return false, err.Error() + "\n" + l.output.String()
+		}
+		return conn.Close() == nil, ""
 	})
 }
 
