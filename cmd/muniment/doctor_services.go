@@ -26,11 +26,11 @@ var services = []service{
 func (s service) setting() string { return "MUNIMENT_" + s.prefix + "_GRPC_ADDRESS" }
 
 // examineService asks each replica of a service for its own health, in which
-// everything that it depends on has a part.
+// everything that it depends on has a part, until one is not ready.
 func examineService(ctx context.Context, sh shell, s service) (string, error) {
 	files := grpcx.TLSFiles{Cert: sh.getenv("MUNIMENT_TLS_CERT_FILE"), Key: sh.getenv("MUNIMENT_TLS_KEY_FILE"), CA: sh.getenv("MUNIMENT_TLS_CA_FILE")}
-	addresses := strings.Split(sh.getenv(s.setting()), ",")
-	pages := strings.Split(sh.getenv("MUNIMENT_"+s.prefix+"_DEBUG_ADDRESS"), ",")
+	addresses := list(sh.getenv(s.setting()))
+	pages := list(sh.getenv("MUNIMENT_" + s.prefix + "_DEBUG_ADDRESS"))
 	for i, address := range addresses {
 		conn, err := grpcx.Dial(address, s.name, files)
 		if err != nil {
@@ -49,7 +49,19 @@ func examineService(ctx context.Context, sh shell, s service) (string, error) {
 			return "", remark{address + " is not ready", why}
 		}
 	}
-	return fmt.Sprintf("%d of %d ready", len(addresses), len(addresses)), nil
+	if len(addresses) == 1 {
+		return "ready", nil
+	}
+	return fmt.Sprintf("%d replicas, all ready", len(addresses)), nil
+}
+
+// list splits a setting with commas.
+func list(text string) []string {
+	parts := strings.Split(text, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
 }
 
 func askHealth(ctx context.Context, conn *grpc.ClientConn, address string, s service) (ready bool, err error) {

@@ -87,7 +87,7 @@ func TestDoctorAsksTheServices(t *testing.T) {
 		"MUNIMENT_TLS_CERT_FILE": operator.Cert, "MUNIMENT_TLS_KEY_FILE": operator.Key, "MUNIMENT_TLS_CA_FILE": operator.CA,
 	}
 	for _, test := range []struct{ addresses, pages, ca, want string }{
-		{well + "," + well, "", operator.CA, "ok    the signer: 2 of 2 ready"},
+		{well + "," + well, "", operator.CA, "ok    the signer: 2 replicas, all ready"},
 		{well + "," + ill, "", operator.CA, "FAIL  the signer: " + ill + " is not ready; its page /readyz"},
 		{well + "," + ill, "x," + page.Listener.Addr().String(), operator.CA, "FAIL  the signer: " + ill + " is not ready; it waits for this: database: start it"},
 		{ill, "127.0.0.1:1", operator.CA, "it waits for this: unknown, nothing answers on 127.0.0.1:1"},

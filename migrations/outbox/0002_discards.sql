@@ -14,8 +14,8 @@ CREATE TABLE outbox.discards (
     row_id       bigint      CONSTRAINT discards_pkey PRIMARY KEY,
     -- Who: the certificate that spoke, and the person in whose name it did.
     certificate  text        NOT NULL CHECK (certificate <> ''),
-    person       text        NOT NULL CHECK (person <> ''),
-    reason       text        NOT NULL CHECK (reason <> ''),
+    person       text        NOT NULL CHECK (btrim(person) <> ''),
+    reason       text        NOT NULL CHECK (btrim(reason) <> ''),
     -- From the row, which may be archived away later.
     discarded_at timestamptz NOT NULL,
     created_at   timestamptz NOT NULL,

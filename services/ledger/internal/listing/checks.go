@@ -29,7 +29,7 @@ func (p *pager) byChecks(ctx context.Context, listed bool) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	if !listed {
+	if !listed && !p.cut && len(rows) == stretch {
 		listed, err = p.seemsSparse(ctx, rows)
 		if err != nil {
 			return Page{}, err
@@ -65,8 +65,8 @@ func (p *pager) byChecks(ctx context.Context, listed bool) (Page, error) {
 // seemsSparse guesses from the ledger's own rows what a stretch of checks would
 // find, at the price of one of them: who asked for a capture, and for which
 // organization. It is right about everybody but the recipients of many shares,
-// and decides no more than what is asked first; who may view is the engine's to
-// say.
+// whose listing is then found to be cut short, once, and it decides no more than
+// what is asked first; who may view is the engine's to say.
 func (p *pager) seemsSparse(ctx context.Context, rows []store.Archive) (bool, error) {
 	tasks := make([]uuid.UUID, len(rows))
 	for i, row := range rows {

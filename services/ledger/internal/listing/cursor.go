@@ -74,11 +74,17 @@ type Cursor struct {
 	store.Position
 	// listed remembers that the engine's own listing found the page before.
 	listed bool
+	// cut remembers that it was cut short, so that nobody guesses again.
+	cut bool
 }
 
 const (
 	tokenVersion = 1
 	tokenBytes   = 1 + 1 + 8 + 16
+
+	// What the second byte says of the page before.
+	foundByListing  = 1
+	foundListingCut = 2
 )
 
 // ErrToken says that a page token is none of ours.
@@ -88,8 +94,11 @@ var ErrToken = errors.New("is not a page token of this service")
 func (c Cursor) Token() string {
 	b := make([]byte, 0, tokenBytes)
 	b = append(b, tokenVersion, 0)
-	if c.listed {
-		b[1] = 1
+	switch {
+	case c.listed:
+		b[1] = foundByListing
+	case c.cut:
+		b[1] = foundListingCut
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(c.CapturedAt.UnixMicro()))
 	b = append(b, c.ID[:]...)
@@ -99,12 +108,12 @@ func (c Cursor) Token() string {
 // ParseToken reads a token that a caller gave back.
 func ParseToken(token string) (Cursor, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[1] > 1 {
+	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[1] > foundListingCut {
 		return Cursor{}, ErrToken
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:10]))).UTC()
 	if at.Year() < 1 || at.Year() > 9999 {
 		return Cursor{}, ErrToken
 	}
-	return Cursor{Position: store.Position{CapturedAt: at, ID: uuid.UUID(b[10:])}, listed: b[1] == 1}, nil
+	return Cursor{Position: store.Position{CapturedAt: at, ID: uuid.UUID(b[10:])}, listed: b[1] == foundByListing, cut: b[1] == foundListingCut}, nil
 }

@@ -57,7 +57,7 @@ func TestForeignTokensAreRefused(t *testing.T) {
 		"not base64":      "!!!",
 		"padded":          base64.URLEncoding.EncodeToString(good),
 		"another version": change(0, 2),
-		"another flag":    change(1, 2),
+		"another flag":    change(1, 3),
 		"cut":             base64.RawURLEncoding.EncodeToString(good[:len(good)-1]),
 		"too long":        base64.RawURLEncoding.EncodeToString(append(good, 0)),
 		"year 100000":     change(2, 0x7f),

@@ -96,7 +96,7 @@ func (l *Lister) List(ctx context.Context, who identity.Identity, r Request) (Pa
 		if p.filter.Near != nil || earlier(r.After.Position, p.after) {
 			p.after = r.After.Position
 		}
-		listed = r.After.listed
+		listed, p.cut = r.After.listed, r.After.cut
 	}
 	if listed {
 		// The page before this one was found by the engine's listing: what the
@@ -131,6 +131,8 @@ type pager struct {
 	// examined counts the rows that were checked, found holds the visible ones.
 	examined int
 	found    []store.Archive
+	// cut says that the engine's listing was found to be cut short.
+	cut bool
 }
 
 // byListing asks the engine for everything that the caller may view; complete
@@ -138,6 +140,7 @@ type pager struct {
 func (p *pager) byListing(ctx context.Context) (page Page, complete bool, err error) {
 	objects, complete, err := p.lister.engine.ListObjects(ctx, p.query, "archive")
 	if err != nil || !complete {
+		p.cut = true
 		return Page{}, false, err
 	}
 	ids := make([]uuid.UUID, 0, len(objects))
@@ -165,7 +168,7 @@ func (p *pager) byListing(ctx context.Context) (page Page, complete bool, err er
 func (p *pager) page(more, listed bool) Page {
 	page := Page{Archives: p.found}
 	if more && len(p.found) > 0 {
-		page.Next = &Cursor{Position: positionOf(p.found[len(p.found)-1]), listed: listed}
+		page.Next = &Cursor{Position: positionOf(p.found[len(p.found)-1]), listed: listed, cut: p.cut && !listed}
 	}
 	return page
 }

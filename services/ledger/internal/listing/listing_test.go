@@ -110,6 +110,21 @@ func TestGuess(t *testing.T) {
 	}
 }
 
+// Whoever sees much by shares is guessed wrong once: the listing is cut short, and
+// later pages begin with checks. A short stretch is not worth a guess.
+func TestAWrongGuessIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	r, w := newRows(1000), every(1, 1000)
+	r.requested, w.complete = 0, false
+	require.Equal(t, multiples(1, 1000), walk(t, listing.New(r, w, clock), listing.Request{Size: 50}))
+	checks, listings := w.counts()
+	require.Equal(t, []int{20, 1}, []int{checks, listings})
+	_, err := listing.New(r, w, clock).List(t.Context(), alice, listing.Request{Size: 49})
+	require.NoError(t, err)
+	checks, listings = w.counts()
+	require.Equal(t, []int{21, 1}, []int{checks, listings})
+}
+
 // Whoever turns out to see little of much costs one batch and one listing, and
 // later pages no batch at all.
 func TestSparsePageCostsOneListing(t *testing.T) {
@@ -201,7 +216,7 @@ func TestT50AnErrorIsNoAbsence(t *testing.T) {
 
 func TestAFailingDatabaseIsAnError(t *testing.T) {
 	t.Parallel()
-	broken, guessless := newRows(10), newRows(10)
+	broken, guessless := newRows(60), newRows(60)
 	broken.err, guessless.guessErr = errEngine, errEngine
 	for _, r := range []*rows{broken, guessless} {
 		_, err := listing.New(r, every(1, 10), clock).List(t.Context(), alice, listing.Request{Size: 50})

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -89,9 +93,10 @@ type target struct {
 // a larger body goes part by part, and nothing is visible, or left behind,
 // unless all of it came.
 //
-// What is sent carries the SHA-256 of its bytes inside its signature, and the
-// store refuses other bytes than those. (An ETag would prove less: it is an MD5
-// sum only where the bucket's encryption leaves it one.)
+// What is sent carries the CRC32C of its bytes, which the store checks and keeps
+// (a bucket that locks its objects takes nothing without), and their SHA-256
+// inside the signature. An ETag would prove less: it is an MD5 sum only where the
+// bucket's encryption leaves it one.
 //
 // commit is called once, after the last byte came and before the object becomes
 // visible; its error gives the upload up.
@@ -113,7 +118,9 @@ func upload(ctx context.Context, t target, body io.Reader, limit int64, commit f
 	if err := commit(); err != nil {
 		return err
 	}
-	_, err = t.store.PutObject(ctx, t.bucket, t.key, bytes.NewReader(first.data()), int64(first.n), "", t.payloadHash(first.data()), t.opts)
+	opts := t.opts
+	opts.UserMetadata = map[string]string{checksumHeader: checksum(first.data())}
+	_, err = t.store.PutObject(ctx, t.bucket, t.key, bytes.NewReader(first.data()), int64(first.n), "", t.payloadHash(first.data()), opts)
 	if err != nil {
 		return fmt.Errorf("storing the object: %w", err)
 	}
@@ -122,7 +129,9 @@ func upload(ctx context.Context, t target, body io.Reader, limit int64, commit f
 
 // putParts stores the first part and then the rest of the body.
 func (t target) putParts(ctx context.Context, first part, body io.Reader, limit int64, commit func() error) (err error) {
-	id, err := t.store.NewMultipartUpload(ctx, t.bucket, t.key, t.opts)
+	opts := t.opts
+	opts.UserMetadata = map[string]string{algorithmHeader: "CRC32C"}
+	id, err := t.store.NewMultipartUpload(ctx, t.bucket, t.key, opts)
 	if err != nil {
 		first.release()
 		return fmt.Errorf("beginning the upload: %w", err)
@@ -159,9 +168,13 @@ func (t target) storeParts(ctx context.Context, id string, first part, body io.R
 	stored := make([]minio.CompletePart, limit/partSize+1) // each part has its own place
 	var count int
 	var readErr error
-	for p, total := first, int64(0); p.n > 0 && groupCtx.Err() == nil; p, readErr = read(body) {
-		if total += int64(p.n); total > limit {
+	for p, total := first, int64(0); readErr == nil; p, readErr = read(body) {
+		total += int64(p.n)
+		if total > limit {
 			readErr = errTooLarge
+		}
+		if readErr != nil || p.n == 0 || groupCtx.Err() != nil {
+			p.release()
 			break
 		}
 		place, number := &stored[count], count+1
@@ -177,6 +190,8 @@ func (t target) storeParts(ctx context.Context, id string, first part, body io.R
 	}
 	storeErr := group.Wait()
 	switch {
+	case storeErr != nil && !errors.Is(storeErr, context.Canceled): // a sender who left cancels
+		return nil, storeErr
 	case readErr != nil:
 		return nil, readErr
 	case storeErr != nil:
@@ -188,12 +203,26 @@ func (t target) storeParts(ctx context.Context, id string, first part, body io.R
 }
 
 func (t target) storePart(ctx context.Context, id string, number int, data []byte) (minio.CompletePart, error) {
+	sum := checksum(data)
 	p, err := t.store.PutObjectPart(ctx, t.bucket, t.key, id, number, bytes.NewReader(data), int64(len(data)),
-		minio.PutObjectPartOptions{Sha256Hex: t.payloadHash(data)})
+		minio.PutObjectPartOptions{Sha256Hex: t.payloadHash(data), CustomHeader: http.Header{checksumHeader: {sum}}})
 	if err != nil {
 		return minio.CompletePart{}, fmt.Errorf("storing part %d: %w", number, err)
 	}
-	return minio.CompletePart{PartNumber: p.PartNumber, ETag: p.ETag}, nil
+	return minio.CompletePart{PartNumber: p.PartNumber, ETag: p.ETag, ChecksumCRC32C: sum}, nil
+}
+
+// The headers of S3's additional checksums.
+const (
+	checksumHeader  = "X-Amz-Checksum-Crc32c"
+	algorithmHeader = "X-Amz-Checksum-Algorithm"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is the CRC32C as S3 spells it.
+func checksum(data []byte) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli)))
 }
 
 // payloadHash is the SHA-256 that goes into a request's signature. Without TLS

@@ -143,6 +143,7 @@ func (s *Store) admit(ctx context.Context, batch []Admission) ([]Admitted, error
 		var batch pgx.Batch
 		batch.Queue(planOnce)
 		batch.Queue(admit, columns...).Query(func(rows pgx.Rows) error {
+			clear(isNew) // this may be another try
 			var id uuid.UUID
 			_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 				isNew[id] = true

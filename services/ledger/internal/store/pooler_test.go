@@ -36,7 +36,7 @@ func columnsAreAdded(t *testing.T, b *bundle) {
 			}
 		})
 	}
-	superuser := b.db.Pool(t, "superuser")
+	superuser := b.superuser
 	for _, table := range []string{"ledger.archives", "ledger.capture_submissions", "ledger.capture_holes", "ledger.crawls", "ledger.crawl_levels", "ledger.crawl_pages", "outbox.fga_outbox"} {
 		if _, err := superuser.Exec(t.Context(), "ALTER TABLE "+table+" ADD COLUMN later text"); err != nil {
 			t.Error(err)
@@ -83,7 +83,7 @@ func work(ctx context.Context, b *bundle, a store.Admission) error {
 func TestT30AskingForWorkStaysCheap(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	superuser := b.db.Pool(t, "superuser")
+	superuser := b.superuser
 	reader, err := superuser.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,10 @@ const queueTuples = `INSERT INTO outbox.fga_outbox (payload) VALUES ($1)`
 // again, and those count for nothing.
 const MaxShares = 1000
 
+// clocksApart is how long ago a share must have ended to be cleared away: the
+// clock of one replica may be ahead.
+const clocksApart = time.Hour
+
 // PutShare writes a share, new or in place of an earlier one, with its tuple, and
 // clears away what shares of the archive have ended by then. It returns
 // ErrNoArchive or ErrTooManyShares.
@@ -37,7 +41,7 @@ func (s *Store) PutShare(ctx context.Context, archive uuid.UUID, share Share, gr
 	tuple := fga.ShareTuple(archive.String(), share.Subject, share.GrantedAt, share.Until.Sub(share.GrantedAt))
 	return s.changeSharing(ctx, archive, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		var gone keySet
-		ended, err := q.DeleteEndedShares(ctx, db.DeleteEndedSharesParams{ArchiveID: archive, Now: share.GrantedAt})
+		ended, err := q.DeleteEndedShares(ctx, db.DeleteEndedSharesParams{ArchiveID: archive, Now: share.GrantedAt.Add(-clocksApart)})
 		if err != nil {
 			return fmt.Errorf("clearing away ended shares: %w", err)
 		}
@@ -45,7 +49,7 @@ func (s *Store) PutShare(ctx context.Context, archive uuid.UUID, share Share, gr
 			gone.add(viewer(archive, subject))
 		}
 		gone.add(tuple.Key())
-		others, err := q.CountOtherShares(ctx, db.CountOtherSharesParams{ArchiveID: archive, Subject: share.Subject})
+		others, err := q.CountOtherShares(ctx, db.CountOtherSharesParams{ArchiveID: archive, Subject: share.Subject, Now: share.GrantedAt})
 		if err != nil {
 			return fmt.Errorf("counting the archive's shares: %w", err)
 		}
@@ -65,16 +69,16 @@ func (s *Store) PutShare(ctx context.Context, archive uuid.UUID, share Share, gr
 	})
 }
 
-// RemoveShare takes a share back with its tuple; false where there was none.
+// RemoveShare takes a share back with its tuple; false where there was none. The
+// tuple's removal is queued in either case: what the ledger does not know of, or
+// what an operator discarded, must not outlast somebody's saying so.
 func (s *Store) RemoveShare(ctx context.Context, archive uuid.UUID, subject string) (removed bool, err error) {
 	err = s.changeSharing(ctx, archive, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		n, err := q.DeleteShare(ctx, db.DeleteShareParams{ArchiveID: archive, Subject: subject})
 		if err != nil {
 			return fmt.Errorf("removing the share: %w", err)
 		}
-		if removed = n > 0; !removed {
-			return nil
-		}
+		removed = n > 0
 		return queue(ctx, tx, []fga.Key{viewer(archive, subject)}, nil)
 	})
 	return removed, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -18,6 +19,11 @@ import (
 // Discard gives up a row that was set aside. Any other row is refused: what
 // still waits will be delivered.
 func (s *Server) Discard(ctx context.Context, req *outboxrelayv1.DiscardRequest) (*outboxrelayv1.DiscardResponse, error) {
+	for field, text := range map[string]string{"person": req.GetPerson(), "reason": req.GetReason()} {
+		if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
+			return nil, rpcerr.Invalid(field, "must be one line of text")
+		}
+	}
 	// A certificate may carry one name twice, as URI and as DNS name.
 	names := slices.Compact(slices.Sorted(slices.Values(grpcx.Peers(ctx))))
 	d := store.Discard{

@@ -123,6 +123,16 @@ func TestDiscardSaysWhatItWillNot(t *testing.T) {
 	if want := (store.Discard{ID: 7, Person: "alice", Reason: "no such relation, ever"}); !slices.Equal(f.discarded, []store.Discard{want}) {
 		t.Errorf("the queue is told %+v", f.discarded)
 	}
+	for _, bad := range []*outboxrelayv1.DiscardRequest{
+		{Id: 7, Person: " ", Reason: "x"},
+		{Id: 7, Person: "alice", Reason: "\n"},
+		{Id: 7, Person: "al\x00ice", Reason: "x"},
+		{Id: 7, Person: "alice", Reason: "two\nlines"},
+	} {
+		if _, err := New(f, f, zap.NewNop()).Discard(t.Context(), bad); status.Code(err) != codes.InvalidArgument || len(f.discarded) != 1 {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
 	f.err = fmt.Errorf("discarding a row: %w", store.ErrNotDead)
 	_, err := New(f, f, zap.NewNop()).Discard(t.Context(), req)
 	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "the row is not set aside") {

@@ -88,16 +88,17 @@ func (q *Queries) ClaimRemovals(ctx context.Context, arg ClaimRemovalsParams) ([
 }
 
 const countOtherShares = `-- name: CountOtherShares :one
-SELECT count(*) FROM shares WHERE archive_id = $1 AND subject <> $2
+SELECT count(*) FROM shares WHERE archive_id = $1 AND subject <> $2 AND until > $3
 `
 
 type CountOtherSharesParams struct {
 	ArchiveID uuid.UUID
 	Subject   string
+	Now       time.Time
 }
 
 func (q *Queries) CountOtherShares(ctx context.Context, arg CountOtherSharesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countOtherShares, arg.ArchiveID, arg.Subject)
+	row := q.db.QueryRow(ctx, countOtherShares, arg.ArchiveID, arg.Subject, arg.Now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -13,7 +13,7 @@ SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, until = 
 DELETE FROM shares WHERE archive_id = sqlc.arg(archive_id) AND until <= @now RETURNING subject;
 
 -- name: CountOtherShares :one
-SELECT count(*) FROM shares WHERE archive_id = sqlc.arg(archive_id) AND subject <> @subject;
+SELECT count(*) FROM shares WHERE archive_id = sqlc.arg(archive_id) AND subject <> @subject AND until > @now;
 
 -- name: DeleteShare :execrows
 DELETE FROM shares WHERE archive_id = sqlc.arg(archive_id) AND subject = @subject;
