@@ -48,7 +48,7 @@ func installation(t *testing.T) (map[string]string, testkit.S3) {
 // serveHealth is a service that has nothing but its health, which is check's word.
 func serveHealth(t *testing.T, files grpcx.TLSFiles, check error) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	srv, err := grpcx.NewServer(grpcx.ServerSettings{
 		Address: address, TLS: files, CheckEvery: 10 * time.Millisecond, MaxConnectionAge: time.Minute, ShutdownTimeout: time.Second,
 		Checks: []grpcx.Check{{Name: "database", Run: func(context.Context) error { return check }}},

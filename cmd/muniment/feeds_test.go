@@ -30,7 +30,7 @@ func newFeedStack(t *testing.T) *feedStack {
 	publisher := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, *f.answer.Load()) }))
 	t.Cleanup(publisher.Close)
 	certificates := testkit.Certificates(t)
-	archiver, operator, address := certificates.Files("feed-archiver"), certificates.Files("operator"), freeAddress(t)
+	archiver, operator, address := certificates.Files("feed-archiver"), certificates.Files("operator"), testkit.FreeAddress(t)
 	cmd := exec.Command(testkit.Binary(t, "muniment-feed-archiver"))
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log

@@ -36,7 +36,7 @@ func newDelivery(t *testing.T) delivery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	relay, operator := certificates.Files("outbox-relay"), certificates.Files("operator")
 	startRelay(t, []string{
 		"MUNIMENT_RELAY_GRPC_ADDRESS=" + address,
@@ -65,16 +65,6 @@ func newDelivery(t *testing.T) delivery {
 			"OPENFGA_MODEL_ID":             engine.ModelID,
 		},
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
 }
 
 func startRelay(t *testing.T, environ []string, address string) {

@@ -55,7 +55,7 @@ type bundle struct {
 func setup(t *testing.T, certs testkit.Certs, change func(*grpcx.ServerSettings)) *bundle {
 	t.Helper()
 	settings := grpcx.ServerSettings{
-		Address:          freeAddress(t),
+		Address:          testkit.FreeAddress(t),
 		TLS:              certs.Files("signer"),
 		Callers:          grpcx.Callers{signerv1.SignerService_SignArchive_FullMethodName: {"ledger"}},
 		CheckEvery:       10 * time.Millisecond,
@@ -81,16 +81,6 @@ func setup(t *testing.T, certs testkit.Certs, change func(*grpcx.ServerSettings)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return b
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	return lis.Addr().String()
 }
 
 func (b *bundle) dial(t *testing.T, target, as string) *grpc.ClientConn {
@@ -305,7 +295,7 @@ func TestNotReadyIsOneLine(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.WarnLevel)
 	settings := grpcx.ServerSettings{
-		Address: freeAddress(t), TLS: testkit.Certificates(t).Files("signer"), CheckEvery: 10 * time.Millisecond,
+		Address: testkit.FreeAddress(t), TLS: testkit.Certificates(t).Files("signer"), CheckEvery: 10 * time.Millisecond,
 		MaxConnectionAge: time.Minute, ShutdownTimeout: time.Second,
 		Checks: []grpcx.Check{{Name: "database", Run: func(context.Context) error {
 			return errors.New("cannot connect:\n\t127.0.0.1:1: refused\n\t[::1]:1: refused")

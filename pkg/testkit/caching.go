@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,7 +19,7 @@ func CachingOpenFGA(t testing.TB) FGA {
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("needs the engine's program (%v): run 'make test'", err)
 	}
-	httpAddress, grpcAddress := freeAddress(t), freeAddress(t)
+	httpAddress, grpcAddress := FreeAddress(t), FreeAddress(t)
 	engine := exec.Command(program, "run", "--datastore-engine", "memory",
 		"--http-addr", httpAddress, "--grpc-addr", grpcAddress, "--playground-enabled=false", "--metrics-enabled=false", "--log-level", "error",
 		"--check-query-cache-enabled", "--check-query-cache-ttl", "1h",
@@ -48,14 +47,4 @@ func CachingOpenFGA(t testing.TB) FGA {
 		return resp.StatusCode == http.StatusOK, resp.Status
 	})
 	return fga.fresh(t)
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("finding a free port: %v", err)
-	}
-	defer lis.Close()
-	return lis.Addr().String()
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,7 +45,7 @@ type replica struct {
 func (a *archivers) start(t *testing.T, name string, settings ...string) *replica {
 	t.Helper()
 	files := a.certs.Files("feed-archiver")
-	r := &replica{address: freeAddress(t), output: &output{}}
+	r := &replica{address: testkit.FreeAddress(t), output: &output{}}
 	r.process = exec.Command(testkit.Binary(t, "muniment-feed-archiver"))
 	r.process.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, setting := range append([]string{
@@ -116,25 +114,6 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
-}
-
-// freeAddress returns an address that nobody listens on. It lies below the range
-// that the system takes the ports of outgoing connections from: one of those
-// could have it before the program listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
-		if err != nil {
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return listener.Addr().String()
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // publisher serves three sources, each under its name, with three items that

@@ -42,12 +42,12 @@ func (a *archivers) gatewayOf(t *testing.T, archiver *replica, settings ...strin
 		}
 		return file
 	}
-	listen := freeAddress(t)
+	listen := testkit.FreeAddress(t)
 	g := &gateway{url: "http://" + listen, output: &output{}}
 	process := exec.Command(testkit.Binary(t, "muniment-ledger"))
 	process.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, setting := range append([]string{
-		"GRPC_ADDRESS=" + freeAddress(t), "HTTP_ADDRESS=" + listen, "DEBUG_ADDRESS=127.0.0.1:0", "DRAIN_DELAY=50ms",
+		"GRPC_ADDRESS=" + testkit.FreeAddress(t), "HTTP_ADDRESS=" + listen, "DEBUG_ADDRESS=127.0.0.1:0", "DRAIN_DELAY=50ms",
 		"TLS_CERT_FILE=" + files.Cert, "TLS_KEY_FILE=" + files.Key, "TLS_CA_FILE=" + files.CA,
 		"DATABASE_URL=" + a.db.URL("ledger"), "FEED_ADDRESS=" + archiver.address,
 		"S3_ENDPOINT=" + s3.Endpoint, "S3_REGION=" + s3.Region, "S3_BUCKET=" + s3.Bucket,

@@ -81,10 +81,10 @@ func newLedger(t *testing.T, settings ...string) *ledger {
 		}
 		return file
 	}
-	l.grpc, l.http = freeAddress(t), freeAddress(t)
+	l.grpc, l.http = testkit.FreeAddress(t), testkit.FreeAddress(t)
 	l.env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, setting := range append([]string{
-		"GRPC_ADDRESS=" + l.grpc, "HTTP_ADDRESS=" + l.http, "DEBUG_ADDRESS=" + freeAddress(t), "DRAIN_DELAY=50ms",
+		"GRPC_ADDRESS=" + l.grpc, "HTTP_ADDRESS=" + l.http, "DEBUG_ADDRESS=" + testkit.FreeAddress(t), "DRAIN_DELAY=50ms",
 		"TLS_CERT_FILE=" + files.Cert, "TLS_KEY_FILE=" + files.Key, "TLS_CA_FILE=" + files.CA, "DATABASE_URL=" + l.db.URL("ledger"),
 		"S3_ENDPOINT=" + l.s3.Endpoint, "S3_REGION=" + l.s3.Region, "S3_BUCKET=" + l.s3.Bucket,
 		"S3_ACCESS_KEY_FILE=" + secret("access", l.s3.AccessKey), "S3_SECRET_KEY_FILE=" + secret("secret", l.s3.SecretKey),
@@ -95,16 +95,6 @@ func newLedger(t *testing.T, settings ...string) *ledger {
 		l.env = append(l.env, prefix+setting)
 	}
 	return l
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
 }
 
 // start runs the program and waits until it serves.

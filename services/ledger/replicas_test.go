@@ -24,10 +24,10 @@ func (l *ledger) replica(t *testing.T) *ledger {
 	t.Helper()
 	other := *l
 	other.output, other.process = &lockedBuffer{}, nil
-	other.grpc, other.http = freeAddress(t), freeAddress(t)
+	other.grpc, other.http = testkit.FreeAddress(t), testkit.FreeAddress(t)
 	other.env = slices.Clone(l.env)
 	for i, line := range other.env {
-		for name, value := range map[string]string{"GRPC_ADDRESS": other.grpc, "HTTP_ADDRESS": other.http, "DEBUG_ADDRESS": freeAddress(t)} {
+		for name, value := range map[string]string{"GRPC_ADDRESS": other.grpc, "HTTP_ADDRESS": other.http, "DEBUG_ADDRESS": testkit.FreeAddress(t)} {
 			if strings.HasPrefix(line, prefix+name+"=") {
 				other.env[i] = prefix + name + "=" + value
 			}

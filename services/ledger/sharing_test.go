@@ -35,7 +35,7 @@ const sinkPrefix = "org/acme/2026-11/"
 
 func newWhole(t *testing.T) *whole {
 	t.Helper()
-	w := &whole{relay: freeAddress(t), signer: freeAddress(t)}
+	w := &whole{relay: testkit.FreeAddress(t), signer: testkit.FreeAddress(t)}
 	w.ledger = newLedger(t, "WEBHOOK_URL=http://127.0.0.1:1/", "SINK_ORIGIN=http://127.0.0.1:1",
 		"RELAY_ADDRESS="+w.relay, "SIGNER_ADDRESS="+w.signer)
 	w.start(t)
@@ -58,7 +58,7 @@ func newWhole(t *testing.T) *whole {
 // share.
 func (w *whole) beside(t *testing.T, service, itsPrefix string, settings ...string) {
 	t.Helper()
-	debug, files := freeAddress(t), w.certs.Files(service)
+	debug, files := testkit.FreeAddress(t), w.certs.Files(service)
 	own := append([]string{
 		"DEBUG_ADDRESS=" + debug, "DRAIN_DELAY=1ms", "TLS_CERT_FILE=" + files.Cert, "TLS_KEY_FILE=" + files.Key, "TLS_CA_FILE=" + files.CA,
 	}, settings...)

@@ -309,7 +309,7 @@ func TestDevelopmentHeaders(t *testing.T) {
 
 func TestWithoutALedgerNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	s := start(t, testkit.OpenFGA(t), map[string]string{"LEDGER_ADDRESS": freeAddress(t)}).ready(t)
+	s := start(t, testkit.OpenFGA(t), map[string]string{"LEDGER_ADDRESS": testkit.FreeAddress(t)}).ready(t)
 	// Allowed or not, known or not: the answer must not depend on it.
 	id := s.archive(t, "a.wacz", "x", "acme", "alice")
 	for _, subject := range []string{"alice", "mallory"} {

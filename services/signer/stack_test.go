@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -53,7 +52,7 @@ func start(t testing.TB, engine testkit.FGA, changes map[string]string) *stack {
 	s := &stack{
 		db: testkit.Postgres(t), engine: engine, bucket: testkit.Bucket(t),
 		certs: testkit.Certificates(t), issuer: testkit.Issuer(t),
-		grpcAddress: freeAddress(t), debugAddress: freeAddress(t),
+		grpcAddress: testkit.FreeAddress(t), debugAddress: testkit.FreeAddress(t),
 	}
 	var err error
 	s.tuples, err = fga.New(config.OpenFGA{APIURL: engine.APIURL, StoreID: engine.StoreID, ModelID: engine.ModelID}, time.Now)
@@ -187,7 +186,7 @@ type ledger struct {
 
 func startLedger(t testing.TB, tls grpcx.TLSFiles) *ledger {
 	t.Helper()
-	l := &ledger{address: freeAddress(t), archives: map[string]*ledgerpb.LookupArchiveResponse{}}
+	l := &ledger{address: testkit.FreeAddress(t), archives: map[string]*ledgerpb.LookupArchiveResponse{}}
 	srv, err := grpcx.NewServer(grpcx.ServerSettings{
 		Address: l.address, TLS: tls,
 		Callers:          grpcx.Callers{ledgerpb.RegistryService_LookupArchive_FullMethodName: {"signer"}},
@@ -234,16 +233,6 @@ func inBackground(t testing.TB, what string, work func(ctx context.Context) erro
 			t.Errorf("%s: %v", what, err)
 		}
 	})
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	return lis.Addr().String()
 }
 
 func secretFile(t testing.TB, content string) string {

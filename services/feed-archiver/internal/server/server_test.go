@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
@@ -43,7 +41,7 @@ type bundle struct {
 func setup(t *testing.T, register rights.Register) bundle {
 	t.Helper()
 	db := testkit.Postgres(t)
-	b := bundle{certs: testkit.Certificates(t), superuser: db.Pool(t, "superuser"), address: freeAddress(t)}
+	b := bundle{certs: testkit.Certificates(t), superuser: db.Pool(t, "superuser"), address: testkit.FreeAddress(t)}
 	rows := store.New(db.Pool(t, "feed"))
 	registry := prometheus.NewRegistry()
 	writer := archive.New(rows, register, archive.NewMetrics(registry), zap.NewNop(), archive.InTests())
@@ -79,25 +77,6 @@ func setup(t *testing.T, register rights.Register) bundle {
 		}
 	})
 	return b
-}
-
-// freeAddress returns an address that nobody listens on. It lies below the range
-// that the system takes the ports of outgoing connections from: one of those
-// could have it before the program listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
-		if err != nil {
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return listener.Addr().String()
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 func (b bundle) dial(t *testing.T, as string) *grpc.ClientConn {

@@ -52,7 +52,7 @@ func newSite(t *testing.T) *site {
 	}, nil, log, time.Now)
 	require.NoError(t, err)
 
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	archives := ledgerv1.File_muniment_ledger_v1_archives_proto.Services().ByName("ArchiveService")
 	crawls := ledgerv1.File_muniment_ledger_v1_crawls_proto.Services().ByName("CrawlService")
 	callers := grpcx.Callers{
@@ -94,14 +94,6 @@ func newSite(t *testing.T) *site {
 			VALUES ($1, $1, 'browserhive', $2, 'http://a.example/', '{news}', $3, 'etag', 1)`, id, "key/"+id.String(), capturedAt)
 		require.NoError(t, err)
 	}}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer lis.Close()
-	return lis.Addr().String()
 }
 
 // get asks as somebody; nobody is "".

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -69,7 +68,7 @@ func (s *stack) engineWithout(t *testing.T) string {
 			t.Skip("the engine's program is not in .local/engines; 'make test' builds it")
 		}
 	}
-	http1, grpc1 := freeAddress(t), freeAddress(t)
+	http1, grpc1 := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	cmd := exec.Command(program, "run", "--http-addr", http1, "--grpc-addr", grpc1,
 		"--playground-enabled=false", "--profiler-enabled=false", "--metrics-enabled=false", "--log-level", "error")
 	cmd.Env = []string{"OPENFGA_DATASTORE_ENGINE=postgres", "OPENFGA_DATASTORE_MAX_OPEN_CONNS=2", "OPENFGA_DATASTORE_URI=" + s.engineDatabase(t)}
@@ -89,16 +88,6 @@ func (s *stack) engineWithout(t *testing.T) string {
 		return reply.StatusCode == http.StatusOK, reply.Status
 	})
 	return "http://" + http1
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
 }
 
 // engineDatabase is the URL of the database that the tests' engine keeps its
