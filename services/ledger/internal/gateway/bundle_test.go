@@ -74,7 +74,7 @@ func (b *backend) Invoke(ctx context.Context, method string, args, reply any, _ 
 	b.sent, _ = metadata.FromOutgoingContext(ctx)
 	b.mu.Unlock()
 	// What the wire could not carry must not get here.
-	_, err := proto.Marshal(b.request)
+	_, err := proto.Marshal(request)
 	require.NoError(b.t, err)
 	if b.wait != nil {
 		select {
